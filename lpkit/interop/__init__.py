@@ -1,0 +1,1 @@
+"""Readers and writers of other programs' files; they execute nothing."""
