@@ -1,0 +1,186 @@
+"""What each layer of a network costs: cycles or times of F, G and delta, and bytes of weights and activations.
+
+A `Costs` is one row a layer. It comes from a systolic array (`costs`) or from measured times (`Costs.from_times`);
+the planners of `lpkit.partition` see nothing else of a network.
+Source: LayerPipe (ICCAD 2021), Tables I and II and section IV: F and G stay with a layer, delta may be shared.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["Costs"]
+
+LARGEST = 2**63 - 1  # of int64
+BYTES = ("weight_bytes", "input_bytes", "output_bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Work and bytes of a chain of L layers for one mini-batch.
+
+    Attributes
+    ----------
+    name : str
+        What was costed, such as ``"vgg16 on 32x32 ws, batch 32"``.
+    layers : tuple of str, length L
+    F, G, delta : ndarray, shape (L,)
+        Forward, weight gradient and activation gradient: int64 cycles, or float64 in `unit`.
+    weight_bytes, input_bytes, output_bytes : ndarray of int64, shape (L,)
+        Bytes of W_l, a^(l-1) (as large as the result of delta_l) and a^l, the whole mini-batch.
+    cut_bytes : ndarray of int64, shape (L-1,)
+        What crosses the cut after layer l in one direction.
+    first_consumer : ndarray of int64, shape (L,)
+        1-based index of the first layer that reads the output of layer l; L+1 if none does.
+    shared_input : ndarray of bool, shape (L,)
+        Whether the input of layer l also feeds another layer or a join.
+    unit, source : str
+        Unit of F, G and delta, and where they come from.
+    bytes_per_element : float
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or a cost is negative, not finite, or (for cycles) not whole, or the total leaves int64.
+
+    Examples
+    --------
+    >>> chain = Costs.from_times([1.0, 2.0], [1.0, 2.0], [0.0, 3.0])
+    >>> chain.work, chain.total, len(chain)
+    (array([2., 7.]), 9.0, 2)
+    """
+
+    name: str
+    layers: tuple
+    F: np.ndarray
+    G: np.ndarray
+    delta: np.ndarray
+    weight_bytes: np.ndarray
+    input_bytes: np.ndarray
+    output_bytes: np.ndarray
+    cut_bytes: np.ndarray
+    first_consumer: np.ndarray
+    shared_input: np.ndarray
+    unit: str = "cycles"
+    source: str = ""
+    bytes_per_element: float = 4
+
+    def __post_init__(self):
+        L = len(self.layers)
+        if L == 0:
+            raise ValueError("there is no layer to cost; give at least one")
+        whole = self.unit == "cycles"
+        checked = {"layers": tuple(str(layer) for layer in self.layers)}
+        checked |= {name: _column(getattr(self, name), name, L, whole) for name in ("F", "G", "delta")}
+        checked |= {name: _column(getattr(self, name), name, L, True) for name in BYTES}
+        checked["cut_bytes"] = _column(self.cut_bytes, "cut_bytes", L - 1, True)
+        checked["first_consumer"] = _consumers(self.first_consumer, L)
+        checked["shared_input"] = _flags(self.shared_input, L)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if not self.total <= (LARGEST if whole else math.inf) or math.isinf(self.total):
+            raise ValueError(f"the costs of {self.name!r} add up to more than 64 bits hold; use a larger unit")
+
+    def __len__(self):
+        return len(self.layers)
+
+    @property
+    def work(self):
+        """F + G + delta of each layer, shape (L,), in `unit`."""
+        return self.F + self.G + self.delta
+
+    @property
+    def total(self):
+        """Sum of all work, in `unit`: an int for cycles, a correctly rounded float otherwise."""
+        values = [v for column in (self.F, self.G, self.delta) for v in column.tolist()]
+        return sum(values) if self.unit == "cycles" else math.fsum(values)
+
+    def to_frame(self):
+        """One row a layer as a pandas DataFrame; `cut_bytes` of the last layer is 0.
+
+        Examples
+        --------
+        >>> Costs.from_times([1.0], [2.0], [3.0], ["conv"]).to_frame()[["layer", "F", "G", "delta", "total"]]
+          layer    F    G  delta  total
+        0  conv  1.0  2.0    3.0    6.0
+        """
+        columns = {"layer": self.layers, "F": self.F, "G": self.G, "delta": self.delta, "total": self.work}
+        columns |= {name: getattr(self, name) for name in BYTES}
+        columns["cut_bytes"] = np.append(self.cut_bytes, 0)
+        return pd.DataFrame(columns | {"first_consumer": self.first_consumer, "shared_input": self.shared_input})
+
+    @classmethod
+    def from_times(cls, F, G, delta, layers=None, *, name="chain", weight_bytes=0, input_bytes=0, output_bytes=0,
+                   cut_bytes=None, unit="s", source="measured", bytes_per_element=4):
+        """A plain chain (each layer feeds the next alone) from given times.
+
+        Parameters
+        ----------
+        F, G, delta : array_like, shape (L,)
+            Costs in `unit`; a single number stands for every layer.
+        layers : sequence of str, optional
+            Names; ``layer1``, ``layer2``, ... if left out.
+        weight_bytes, input_bytes, output_bytes : int or array_like, shape (L,)
+        cut_bytes : array_like, shape (L-1,), optional
+            As `output_bytes` of the layer before the cut if left out.
+
+        Raises
+        ------
+        ValueError
+            As for `Costs`.
+
+        Examples
+        --------
+        >>> Costs.from_times([4, 2], 1, [0, 3], unit="cycles").total
+        11
+        """
+        columns = np.broadcast_arrays(*map(np.atleast_1d, _same_length(F, G, delta)))
+        L = len(columns[0])
+        sizes = [np.broadcast_to(b, L) if np.ndim(b) == 0 else b for b in (weight_bytes, input_bytes, output_bytes)]
+        return cls(name, tuple(layers) if layers is not None else tuple(f"layer{l}" for l in range(1, L + 1)),
+                   *columns, *sizes, np.asarray(sizes[2])[: L - 1] if cut_bytes is None else cut_bytes,
+                   np.arange(2, L + 2), np.zeros(L, bool), unit, source, bytes_per_element)
+
+
+def _same_length(F, G, delta):
+    lengths = {name: np.size(v) for name, v in (("F", F), ("G", G), ("delta", delta)) if np.ndim(v)}
+    if len(set(lengths.values())) > 1 or any(np.ndim(v) > 1 for v in (F, G, delta)):
+        given = ", ".join(f"{name} {np.shape(v)}" for name, v in (("F", F), ("G", G), ("delta", delta)))
+        raise ValueError(f"F, G and delta must be rows of one length; their shapes are {given}")
+    return F, G, delta
+
+
+def _column(values, name, length, whole):
+    """`values` as a read-only int64 (whole) or float64 array of `length`, all finite and at least 0."""
+    column = np.asarray(values)
+    if column.shape != (length,):
+        raise ValueError(f"{name} has shape {column.shape}; it must be ({length},), one number a layer"
+                         f"{' but the last' if name == 'cut_bytes' else ''}")
+    if length and column.dtype.kind not in "iuf":
+        raise ValueError(f"{name} holds {column.dtype} values; give finite numbers that fit in 64 bits")
+    wrong = ~np.isfinite(column) | (column < 0)
+    wrong |= whole & ((column != np.floor(column)) | (column > float(LARGEST) - 1024)) if whole else False
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name} of layer {first + 1} is {column[first].item()!r}; it must be a finite "
+                         f"{'whole ' if whole else ''}number of at least 0")
+    column = column.astype(np.int64 if whole else np.float64)
+    column.flags.writeable = False
+    return column
+
+
+def _consumers(values, L):
+    column = _column(values, "first_consumer", L, True)
+    if (column <= np.arange(1, L + 1)).any() or (column > L + 1).any():
+        raise ValueError("first_consumer must name a later layer for each layer, or L+1 if nothing reads its output")
+    return column
+
+
+def _flags(values, L):
+    column = np.array(values, dtype=bool)
+    if column.shape != (L,):
+        raise ValueError(f"shared_input has shape {column.shape}; it must be ({L},), one truth value a layer")
+    column.flags.writeable = False
+    return column
