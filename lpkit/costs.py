@@ -6,13 +6,19 @@ Source: LayerPipe (ICCAD 2021), Tables I and II and section IV: F and G stay wit
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["Costs"]
+from lpkit.checks import choice, whole_number
+from lpkit.networks import Dense, network as named_network
+from lpkit.systolic import Array, cycles_grid
 
+__all__ = ["Costs", "READINGS", "Reading", "costs", "reading"]
+
+LAYERS = ("all", "convolutions", "main_path")
 LARGEST = 2**63 - 1  # of int64
 BYTES = ("weight_bytes", "input_bytes", "output_bytes")
 
@@ -184,3 +190,162 @@ def _flags(values, L):
         raise ValueError(f"shared_input has shape {column.shape}; it must be ({L},), one truth value a layer")
     column.flags.writeable = False
     return column
+
+
+def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", convention="exact", fold_overlap="serial",
+          batching="folded", first_layer_delta=False, layers="all", bytes_per_element=4):
+    """Costs of training a network on a systolic array, one mini-batch.
+
+    ``layers`` keeps all layers with weights, the ``convolutions``, or those on the ``main_path``: the convolutions on
+    the longest path from input to output (residual projections and dense layers are left out, as in the tables of the
+    paper). A layer left out costs nothing and counts as fused with the kept layer before it: a cut sits just before
+    the next kept layer and carries all that crosses there in the whole network; `first_consumer` looks through layers
+    left out as through a pooling; `shared_input` stays what it is in the whole network.
+
+    Parameters
+    ----------
+    network : lpkit.networks.Network or str
+        A network, or the name of a built-in one.
+    array : lpkit.systolic.Array or str
+        An array, or text such as ``"32x32"`` (weight stationary).
+    batch : int
+        Samples a mini-batch.
+    delta, G, convention, fold_overlap, batching : str
+        Options of `lpkit.systolic.gemms` and `lpkit.systolic.gemm_cycles`.
+    first_layer_delta : bool
+        Whether a layer that reads the input of the network is charged for the gradient of that input.
+    layers : {"all", "convolutions", "main_path"}
+    bytes_per_element : float
+        Such as 4, 2, 1 or 0.5; sizes are rounded up to whole bytes.
+
+    Returns
+    -------
+    Costs
+        In cycles.
+
+    Raises
+    ------
+    ValueError
+        For an unknown choice, a size that is not a whole number, or a network without a layer of that kind.
+
+    Notes
+    -----
+    `READINGS` holds named sets of these options.
+
+    Examples
+    --------
+    >>> sample = costs("sample4", Array(32, 32), batch=32, **READINGS["closest"].choices())
+    >>> sample.total, sample.work
+    (96478368, array([43467592, 30704568, 11146336, 11159872]))
+    """
+    network = named_network(network) if isinstance(network, str) else network
+    array = Array.parse(array) if isinstance(array, str) else array
+    batch = whole_number(batch, "batch")
+    kept = _kept(network, choice(layers, "layers", LAYERS))
+    grid = cycles_grid(kept, [array], [batch], delta=delta, G=G, batching=batching, convention=convention,
+                       fold_overlap=fold_overlap)
+    F, G_cycles, delta_cycles = (grid[op][0, 0] for op in ("F", "G", "delta"))
+    if not first_layer_delta:
+        delta_cycles = np.where([layer.name in _first_layers(network) for layer in kept], 0, delta_cycles)
+    source = f"{convention}, {fold_overlap}, batch {batching}, delta {delta}, G {G}, layers {layers}"
+    return Costs(f"{network.name} on {array}, batch {batch}", tuple(layer.name for layer in kept), F, G_cycles,
+                 delta_cycles, *_sizes(network, kept, batch, _size_of_element(bytes_per_element)),
+                 _first_consumers(network, kept), [layer.shared_input for layer in kept], "cycles", source,
+                 bytes_per_element)
+
+
+def _kept(network, layers):
+    kept = [
+        layer for layer in network.layers
+        if (layers == "all" or not isinstance(layer.op, Dense)) and (layers != "main_path" or layer.on_longest_path)
+    ]
+    if not kept:
+        raise ValueError(f"network {network.name!r} has no layers of the kind {layers!r}; use layers 'all'")
+    return kept
+
+
+def _size_of_element(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ValueError(f"bytes_per_element is {value!r}; it must be a positive number, such as 4, 2, 1 or 0.5")
+    return Fraction(value)
+
+
+def _sizes(network, kept, batch, element):
+    """Bytes of W, a^(l-1) and a^l of each kept layer, and of the cuts just before each but the first."""
+    cuts = [network.cut_elements[after.index - 2] for after in kept[1:]]
+    columns = ([layer.weights for layer in kept], [batch * layer.input_elements for layer in kept],
+               [batch * layer.output_elements for layer in kept], [batch * cut for cut in cuts])
+    return [[math.ceil(elements * element) for elements in column] for column in columns]
+
+
+def _first_consumers(network, kept):
+    """1-based place in `kept` of the first layer that reads each one's output, layers left out looked through."""
+    place = {layer.name: l for l, layer in enumerate(kept, 1)}
+    first = dict.fromkeys(range(1, len(kept) + 1), len(kept) + 1)
+    for name, sources in _sources(network, place).items():
+        if name in place:
+            first |= {source: min(first[source], place[name]) for source in sources}
+    return list(first.values())
+
+
+def _first_layers(network):
+    """Names of the layers that read nothing but the input of the network."""
+    place = {layer.name: l for l, layer in enumerate(network.layers, 1)}
+    return {name for name, sources in _sources(network, place).items() if name in place and not sources}
+
+
+def _sources(network, place):
+    """For each node, the places of the layers whose output reaches it through no other of them."""
+    leaving, entering = {}, {}
+    for node in network.nodes:
+        entering[node.name] = set().union(*(leaving.get(name, set()) for name in node.inputs))
+        leaving[node.name] = {place[node.name]} if node.name in place else entering[node.name]
+    return entering
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A named set of the modelling choices that the paper leaves open; the defaults are the plain ones.
+
+    Examples
+    --------
+    >>> READINGS["plain"].choices()["delta"]
+    'col2im'
+    """
+
+    name: str
+    dataflow: str = "ws"
+    delta: str = "col2im"
+    G: str = "a"
+    convention: str = "exact"
+    fold_overlap: str = "serial"
+    batching: str = "folded"
+    first_layer_delta: bool = False
+    layers: str = "all"
+
+    def choices(self):
+        """The options of `costs`; the dataflow belongs to the array."""
+        return {name: value for name, value in asdict(self).items() if name not in ("name", "dataflow")}
+
+
+READINGS = {
+    # closest to the published means and maxima of VGG16 and ResNet50 of ten readings that were tried
+    "closest": Reading("closest", delta="zero_insert", first_layer_delta=True, layers="main_path"),
+    "plain": Reading("plain"),
+}
+
+
+def reading(name):
+    """The `Reading` of that name.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message lists the known ones.
+
+    Examples
+    --------
+    >>> reading("closest").delta
+    'zero_insert'
+    """
+    return READINGS[choice(name, "reading", tuple(READINGS))]

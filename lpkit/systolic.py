@@ -1,0 +1,540 @@
+"""Cycles, utilisation and SRAM traffic of F, G and delta of a layer on a systolic array, in closed form.
+
+A layer becomes matrix products out[M, N] = in[M, K] x filt[K, N]; a product that does not fit on the array of R rows
+and C columns is cut into folds, each of which fills and drains the array. Everything here is that one count, exact.
+Sources: SCALE-Sim v1 (arXiv 1811.02883), its analytical model (ISPASS 2020), and SCALE-Sim v2 and v3, whose printed
+numbers the formulas reproduce; LayerPipe (ICCAD 2021), section IV, for the three operations.
+"""
+
+import math
+import re
+from collections import namedtuple
+from dataclasses import dataclass
+
+import numpy as np
+
+from lpkit.checks import choice, whole_number
+from lpkit.networks import Conv, ConvTranspose, Dense
+
+__all__ = ["Array", "Gemm", "Report", "conv_read_pixels", "cycles", "cycles_grid", "gemm_cycles", "gemms", "report",
+           "useful_macs"]
+
+DATAFLOWS = ("ws", "os", "is")
+CONVENTIONS = ("exact", "scalesim", "scalesim_v1", "ispass20")
+FOLD_OVERLAPS = ("serial", "preload_hidden")
+OPS = ("F", "G", "delta")
+DELTAS = ("col2im", "zero_insert", "phases")
+G_FORMS = ("a", "b")
+BATCHINGS = ("folded", "per_image")
+
+LARGEST = 2**62  # of one dimension of a product
+LARGEST_SIDE = 2**30  # of an array
+LARGEST_RESULT = 9.2e18  # just under 2**63, as a float, so that rounding of the bound cannot let an overflow pass
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """`count` matrix products out[M, N] = in[M, K] x filt[K, N], run one after the other (groups, images).
+
+    Examples
+    --------
+    >>> Gemm(3025, 363, 96).macs
+    105415200
+    """
+
+    M: int
+    K: int
+    N: int
+    count: int = 1
+
+    def __post_init__(self):
+        for name in ("M", "K", "N", "count"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, most=LARGEST))
+
+    @property
+    def macs(self):
+        """Multiplications, those by inserted or padded zeros included."""
+        return self.M * self.K * self.N * self.count
+
+
+@dataclass(frozen=True)
+class Array:
+    """A systolic array: rows x columns of multipliers and what stays in place (``ws`` weights, ``os``, ``is``).
+
+    Examples
+    --------
+    >>> Array.parse("128x32", dataflow="os")
+    Array(rows=128, columns=32, dataflow='os')
+    """
+
+    rows: int
+    columns: int
+    dataflow: str = "ws"
+
+    def __post_init__(self):
+        object.__setattr__(self, "rows", whole_number(self.rows, "array rows", most=LARGEST_SIDE))
+        object.__setattr__(self, "columns", whole_number(self.columns, "array columns", most=LARGEST_SIDE))
+        choice(self.dataflow, "dataflow", DATAFLOWS)
+
+    @classmethod
+    def parse(cls, text, *, dataflow="ws"):
+        """The array that ``"ROWSxCOLUMNS"`` names.
+
+        Raises
+        ------
+        ValueError
+            If `text` is not two whole numbers of at least 1 with an ``x`` between them.
+
+        Examples
+        --------
+        >>> str(Array.parse("5x7"))
+        '5x7 ws'
+        """
+        match = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", text if isinstance(text, str) else "")
+        if not match:
+            raise ValueError(f"array is {text!r}; it must be ROWSxCOLUMNS, such as 32x32")
+        return cls(int(match[1]), int(match[2]), dataflow)
+
+    def __str__(self):
+        return f"{self.rows}x{self.columns} {self.dataflow}"
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What `report` found: cycles, utilisation in percent, and SRAM traffic in elements, each an array."""
+
+    total_cycles: np.ndarray
+    stall_cycles: np.ndarray
+    overall_utilisation: np.ndarray
+    mapping_efficiency: np.ndarray
+    compute_utilisation: np.ndarray
+    macs: np.ndarray
+    ifmap_reads: np.ndarray
+    filter_reads: np.ndarray
+    ofmap_writes: np.ndarray
+
+
+def gemm_cycles(M, K, N, rows, columns, *, dataflow="ws", convention="exact", fold_overlap="serial",
+                read_pixels=None):
+    """Cycles of out[M, N] = in[M, K] x filt[K, N] on a `rows` x `columns` array.
+
+    With S_r, S_c, T = K, N, M for ws, M, N, K for os, K, M, N for is, and
+    folds = ceil(S_r / rows) ceil(S_c / columns):
+
+    * ``exact``: folds (2 rows + columns + T - 2) for ws and is, folds (rows + columns + T - 2) for os;
+    * ``scalesim``: one less, the number SCALE-Sim v2 and v3 print (the index of the last cycle, counted from 0);
+    * ``scalesim_v1``: SCALE-Sim v1: used rows and columns only, short filters packed in a column; ws and is;
+    * ``ispass20``: folds (2 rows + columns + T - 2) for all three, the published analytical model.
+
+    ``preload_hidden`` loads the next fold's stationary operand while the last one computes:
+    2 rows - 1 + folds max(T, rows) + rows + columns - 2. It is defined for ws and is under ``exact``: an os array
+    loads nothing beforehand, and the other conventions are serial by definition. (The first load is skewed, which
+    makes a product of a single fold ``rows - 1`` cycles longer than in serial mode.)
+
+    Parameters
+    ----------
+    M, K, N, rows, columns : array_like of whole numbers
+        They broadcast.
+    dataflow, convention, fold_overlap : str
+    read_pixels : array_like of whole numbers, optional
+        Only for ``scalesim_v1``: pixels its reader steps through (`conv_read_pixels`); M if left out.
+
+    Returns
+    -------
+    ndarray of int64
+        Cycles, of the broadcast shape.
+
+    Raises
+    ------
+    ValueError
+        If a size is not a whole number of at least 1, a choice is unknown or not defined for the others,
+        or the result does not fit in 64 bits.
+
+    Notes
+    -----
+    SCALE-Sim v1's os trace counts reads that do not happen, so no formula of it is offered.
+    References: Samajdar et al., arXiv 1811.02883 and ISPASS 2020; ONNXim for the hidden preload.
+
+    Examples
+    --------
+    >>> int(gemm_cycles(3025, 363, 96, 32, 32))
+    112284
+    >>> gemm_cycles(3025, 363, 96, [32, 128], [32, 128], convention="scalesim")
+    array([112283,  10220])
+    """
+    _check_defined(dataflow, convention, fold_overlap, read_pixels)
+    M, K, N, read = _whole_arrays(M=M, K=K, N=N, read_pixels=M if read_pixels is None else read_pixels)
+    rows, columns = _whole_arrays(most=LARGEST_SIDE, rows=rows, columns=columns)
+    S_r, S_c, T = _spatial(M, K, N, dataflow)
+    folds = _checked_product(_ceil(S_r, rows), _ceil(S_c, columns), 2.0 * rows + columns + np.maximum(T, read) + rows)
+    if convention == "scalesim_v1":
+        return _v1_cycles(S_r, S_c, T, rows, columns, *((read, 0) if dataflow == "ws" else (T, 1)))
+    if fold_overlap == "preload_hidden":
+        return 2 * rows - 1 + folds * np.maximum(T, rows) + rows + columns - 2
+    load = 0 if dataflow == "os" and convention != "ispass20" else rows
+    return folds * (load + rows + columns + T - 2) - (convention == "scalesim")
+
+
+def _check_defined(dataflow, convention, fold_overlap, read_pixels):
+    choice(dataflow, "dataflow", DATAFLOWS)
+    choice(convention, "convention", CONVENTIONS)
+    choice(fold_overlap, "fold_overlap", FOLD_OVERLAPS)
+    if convention == "scalesim_v1" and dataflow == "os":
+        raise ValueError("scalesim_v1 has no cycle count for dataflow 'os', because its trace counts reads that do "
+                         "not happen; use 'ws' or 'is', or convention 'scalesim'")
+    if fold_overlap == "preload_hidden" and (convention != "exact" or dataflow == "os"):
+        raise ValueError(f"fold_overlap 'preload_hidden' is not defined for convention {convention!r} with dataflow "
+                         f"{dataflow!r}; use convention 'exact' with 'ws' or 'is'")
+    if read_pixels is not None and convention != "scalesim_v1":
+        raise ValueError(f"read_pixels is meant for convention 'scalesim_v1' only, not {convention!r}; leave it out")
+
+
+def _whole_arrays(most=LARGEST, **values):
+    return tuple(_whole_array(value, name, most) for name, value in values.items())
+
+
+def _whole_array(value, name, most):
+    """`value` as int64, every entry a whole number from 1 to `most`, given without loss."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} holds {array.dtype} values; it must hold whole numbers from 1 to {most}")
+    most = most if array.dtype.kind in "iu" else min(most, 2**53)  # beyond it floats skip whole numbers
+    right = (array >= 1) & (array <= most) & (array == np.floor(array) if array.dtype.kind == "f" else True)
+    if not right.all():
+        raise ValueError(f"{name} is {array[~right].flat[0].item()!r}; it must be a whole number from 1 to {most}")
+    return array.astype(np.int64)
+
+
+def _checked_product(first, second, factor):
+    """first x second as int64, after making sure that the product with `factor` fits too."""
+    if np.any(np.multiply(first, second, dtype=float) * factor > LARGEST_RESULT):
+        raise ValueError("the result does not fit in 64 bits; use smaller sizes or split the product")
+    return first * second
+
+
+def _spatial(M, K, N, dataflow):
+    return {"ws": (K, N, M), "os": (M, N, K), "is": (K, M, N)}[dataflow]
+
+
+def _ceil(a, b):
+    return -(-a // b)
+
+
+def _v1_cycles(S_r, S_c, T, rows, columns, read, early):
+    """SCALE-Sim v1: `read` steps its reader through a fold; is (`early` = 1) reports its last write a cycle earlier."""
+    packed = np.maximum(rows // S_r, 1)  # filters one below the other in a column
+    across, down = _ceil(S_c, packed * columns), _ceil(S_r, rows)
+    left = S_c - (across - 1) * packed * columns
+    last_rows, last_columns = S_r - (down - 1) * rows, np.minimum(left, columns)
+
+    def tall(r, c):
+        return r + np.maximum(read, r + c + T - early)
+
+    def short(filters, c):
+        return filters * S_r + c + S_r + T - early
+
+    def column_of_folds(c):
+        return (down - 1) * tall(rows, c) + tall(last_rows, c)
+
+    is_tall = S_r > rows
+    full = np.where(is_tall, column_of_folds(columns), short(packed, columns))
+    last = np.where(is_tall, column_of_folds(last_columns), short(np.minimum(packed, _ceil(left, columns)), last_columns))
+    return (across - 1) * full + last
+
+
+def conv_read_pixels(input, kernel, stride):
+    """Pixels SCALE-Sim v1 steps through when it streams a convolution: int(E_h E_w), the E's not rounded down.
+
+    More than the pixels of the output only where a window is ragged, and it shows only where that excess is larger
+    than the fill of the array.
+
+    Parameters
+    ----------
+    input, kernel, stride : pair of array_like
+        (vertical, horizontal), the input padded.
+
+    Examples
+    --------
+    >>> int(conv_read_pixels((8, 8), (3, 3), (2, 2)))  # E = 3.5 each way; the output has 3 x 3 pixels
+    12
+    """
+    exact = [(np.asarray(i) - k + s) / np.asarray(s) for i, k, s in zip(input, kernel, stride)]
+    return np.floor(exact[0] * exact[1]).astype(np.int64)  # floats, since the reference count is made in them
+
+
+def _shape_read_pixels(shape):
+    size = [i + 2 * p for i, p in zip(shape.input, shape.padding)]
+    window = [d * (k - 1) + 1 for d, k in zip(shape.dilation, shape.kernel)]
+    return conv_read_pixels(size, window, shape.stride)
+
+
+# A convolution seen from above: channels per group, sizes as (vertical, horizontal) pairs. Dense is 1x1 on one pixel.
+_Shape = namedtuple("_Shape", "groups C N kernel stride padding dilation input output")
+
+
+def _shape(layer):
+    """The `_Shape` of a layer, and whether F and delta exchange roles (transposed convolution)."""
+    op, (C, H, W), (N, E_h, E_w) = layer.op, layer.in_shape, layer.out_shape
+    if isinstance(op, Conv):
+        return _Shape(op.groups, C // op.groups, N // op.groups, op.kernel, op.stride, op.padding, op.dilation,
+                      (H, W), (E_h, E_w)), False
+    if isinstance(op, ConvTranspose):
+        return _Shape(1, N, C, op.kernel, op.stride, op.padding, (1, 1), (E_h, E_w), (H, W)), True
+    if isinstance(op, Dense):
+        one = (1, 1)
+        return _Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
+    raise ValueError(f"layer {layer.name!r} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms")
+
+
+def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
+    """The matrix products of F, G or delta of a layer.
+
+    Per group, with E the output pixels, k the kernel, C and N channels per group, B the batch:
+
+    ============================  =====================  =========  =========
+    op                            M                      K          N
+    ============================  =====================  =========  =========
+    F                             B E_h E_w              k_h k_w C  N
+    G form a (b: the transpose)   k_h k_w C              B E_h E_w  N
+    delta col2im                  B E_h E_w              N          k_h k_w C
+    delta zero_insert             B H W                  k_h k_w N  C
+    delta phases (a Gemm each)    B pixels of the phase  its taps   C
+    ============================  =====================  =========  =========
+
+    ``col2im`` leaves the scatter-add to a vector unit; ``zero_insert`` convolves the gradient spread out with zeros;
+    ``phases`` takes the s_h s_w sub-grids of the input apart, so that no inserted zero is multiplied.
+    Dense is a 1x1 convolution on one pixel, for which the three agree. A ConvTranspose is the mirror of a Conv: its F
+    is that Conv's delta (in the form `delta`), its delta that Conv's F, its G that Conv's G.
+
+    Parameters
+    ----------
+    layer : lpkit.networks.Layer
+    op : {"F", "G", "delta"}
+    batch : int
+        Samples.
+    batching : {"folded", "per_image"}
+        The batch inside M (F, delta) or K (G), or one Gemm an image, repeated.
+
+    Returns
+    -------
+    tuple of Gemm
+        Several only for ``phases``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown choice, a batch that is not a whole number, or a layer without a matrix product.
+
+    Notes
+    -----
+    Strided gradients as transposed and dilated convolutions: Dumoulin and Visin, arXiv 1603.07285.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> gemms(sample4().layers[0], "F", batch=32)
+    (Gemm(M=401408, K=75, N=32, count=1),)
+    """
+    batch = whole_number(batch, "batch")
+    choice(batching, "batching", BATCHINGS)
+    return tuple(_batched(row, op, batch, batching) for row in _rows(layer, op, delta, G))
+
+
+def _batched(row, op, batch, batching):
+    M, K, N, count = row
+    if batching == "per_image":
+        return Gemm(M, K, N, count * batch)
+    return Gemm(M, K * batch, N, count) if op == "G" else Gemm(M * batch, K, N, count)
+
+
+def _rows(layer, op, delta="col2im", G="a"):
+    """(M, K, N, count) of one sample."""
+    choice(op, "op", OPS)
+    choice(delta, "delta", DELTAS)
+    choice(G, "G", G_FORMS)
+    shape, mirrored = _shape(layer)
+    role = {"F": "delta", "delta": "F"}.get(op, op) if mirrored else op
+    taps, pixels = math.prod(shape.kernel), math.prod(shape.output)
+    window, C, N, g = taps * shape.C, shape.C, shape.N, shape.groups
+    if role == "F":
+        return [(pixels, window, N, g)]
+    if role == "G":
+        return [(window, pixels, N, g) if G == "a" else (N, pixels, window, g)]
+    if delta == "col2im":
+        return [(pixels, N, window, g)]
+    if delta == "zero_insert":
+        return [(math.prod(shape.input), taps * N, C, g)]
+    vertical, horizontal = _phases(shape, 0), _phases(shape, 1)
+    return [(ph * pw, th * tw * N, C, g) for ph, th in vertical for pw, tw in horizontal]
+
+
+def _phases(shape, axis):
+    """(input pixels, kernel taps) of each residue of the input position mod the stride that any tap meets."""
+    size, k, s, p, d = (getattr(shape, f)[axis] for f in ("input", "kernel", "stride", "padding", "dilation"))
+    taps = [sum((a + p - t * d) % s == 0 for t in range(k)) for a in range(min(s, size))]
+    return [(_ceil(size - a, s), n) for a, n in enumerate(taps) if n]
+
+
+def useful_macs(layer, *, batch=1):
+    """Multiplications of two values that both exist: no padded and no inserted zero; the same for F, G and delta.
+
+    Compare with the `macs` of the Gemms of an operation to see what zeros cost.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> first = sample4().layers[0]
+    >>> useful_macs(first), gemms(first, "F")[0].macs, gemms(first, "delta", delta="zero_insert")[0].macs
+    (29783904, 30105600, 120422400)
+    """
+    shape, _ = _shape(layer)
+    return (whole_number(batch, "batch") * shape.groups * shape.C * shape.N
+            * _window_pairs(shape, 0) * _window_pairs(shape, 1))
+
+
+def _window_pairs(shape, axis):
+    """Pairs (output position e, tap t) along an axis that read an input position inside the input, not the padding."""
+    k, s, p, d, size, E = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation", "input", "output"))
+    first = (max(0, _ceil(p - t * d, s)) for t in range(k))
+    last = (min(E - 1, (size - 1 + p - t * d) // s) for t in range(k))
+    return sum(max(0, b - a + 1) for a, b in zip(first, last))
+
+
+def cycles(layer, op, array, *, batch=1, delta="col2im", G="a", batching="folded", convention="exact",
+           fold_overlap="serial"):
+    """Cycles of F, G or delta of one layer on an array; the options are those of `gemms` and `gemm_cycles`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        As `gemms` and `gemm_cycles`.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> cycles(sample4().layers[0], "delta", Array(32, 32), batch=32, delta="zero_insert")
+    40143150
+    """
+    grid = cycles_grid([layer], [array], [batch], ops=(op,), delta=delta, G=G, batching=batching,
+                       convention=convention, fold_overlap=fold_overlap)
+    return int(grid[op][0, 0, 0])
+
+
+def cycles_grid(layers, arrays, batches, *, ops=OPS, delta="col2im", G="a", batching="folded", convention="exact",
+                fold_overlap="serial"):
+    """Cycles of every layer on every array at every batch size, vectorised.
+
+    Each Gemm is its own run: ``scalesim`` subtracts one for each group, image and phase.
+
+    Parameters
+    ----------
+    layers : sequence of lpkit.networks.Layer, length L
+    arrays : sequence of Array, length A
+    batches : sequence of int, length B
+
+    Returns
+    -------
+    dict of str to ndarray of int64, shape (A, B, L)
+        One entry for each of `ops`.
+
+    Raises
+    ------
+    ValueError
+        As `gemms` and `gemm_cycles`.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> cycles_grid(sample4().layers, [Array(32, 32), Array(64, 64)], [32], ops=["F"])["F"][:, 0]
+    array([[1204506, 5022300, 1813104, 3626208],
+           [ 803196, 1307046,  455004,  910008]])
+    """
+    choice(batching, "batching", BATCHINGS)
+    batches = np.array([whole_number(b, "batch") for b in batches], dtype=np.int64)
+    options = {"convention": convention, "fold_overlap": fold_overlap}
+    return {op: _op_grid(layers, op, arrays, batches, delta, G, batching, options) for op in ops}
+
+
+def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
+    rows = [(index, *row) for index, layer in enumerate(layers) for row in _rows(layer, op, delta, G)]
+    owner, M, K, N, count = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    read = _read_pixels(layers, op, owner, M) if options["convention"] == "scalesim_v1" else None
+    grows = "count" if batching == "per_image" else "K" if op == "G" else "M"
+    M, K, count, read = (
+        v if grows != where or v is None else _checked_product(v, batches[:, None], 1.0)
+        for v, where in ((M, "M"), (K, "K"), (count, "count"), (read, "M"))
+    )
+    result = np.zeros((len(arrays), len(batches), len(layers)), dtype=np.int64)
+    for dataflow in dict.fromkeys(a.dataflow for a in arrays):
+        which = [i for i, a in enumerate(arrays) if a.dataflow == dataflow]
+        R, C = (np.array([getattr(arrays[i], side) for i in which])[:, None, None] for side in ("rows", "columns"))
+        each = gemm_cycles(M, K, N, R, C, dataflow=dataflow, read_pixels=read, **options)
+        each = _checked_product(each, count, float(len(rows)))  # so that the sums over phases fit too
+        summed = np.zeros((len(which), *result.shape[1:]), dtype=np.int64)
+        np.add.at(summed, (..., owner), each)
+        result[which] = summed
+    return result
+
+
+def _read_pixels(layers, op, owner, M):
+    """M of each row; but where a convolution is streamed, what SCALE-Sim v1 reads of it."""
+    seen = [(shape, op == ("delta" if mirrored else "F")) for shape, mirrored in map(_shape, layers)]
+    return np.array([_shape_read_pixels(seen[o][0]) if seen[o][1] else m for o, m in zip(owner, M)], dtype=np.int64)
+
+
+def report(M, K, N, array):
+    """What SCALE-Sim v2 and v3 print of a product on `array` when memory never stalls.
+
+    Parameters
+    ----------
+    M, K, N : array_like of whole numbers
+        They broadcast.
+    array : Array
+
+    Returns
+    -------
+    Report
+        Arrays of the broadcast shape; efficiencies and utilisations in percent, traffic in elements.
+
+    Raises
+    ------
+    ValueError
+        As `gemm_cycles`.
+
+    Notes
+    -----
+    The printed compute utilisation of ws and is divides by 2R + 2C + T - 3 (C - 1 more than a fold takes), the printed
+    os writes carry R + C a fold on top of M N, and partial sums are never read back: kept as they are, since the
+    purpose is equality. ``overall`` divides by the printed cycles (by 1 where SCALE-Sim would divide by 0).
+
+    Examples
+    --------
+    >>> r = report(3025, 363, 96, Array(8, 8))
+    >>> int(r.total_cycles), round(float(r.overall_utilisation), 4), int(r.ofmap_writes)
+    (1681943, 97.9292, 13358400)
+    """
+    total = gemm_cycles(M, K, N, array.rows, array.columns, dataflow=array.dataflow, convention="scalesim")
+    M, K, N, R, C = np.broadcast_arrays(*_whole_arrays(M=M, K=K, N=N), array.rows, array.columns)
+    S_r, S_c, T = _spatial(M, K, N, array.dataflow)
+    down, across = _ceil(S_r, R), _ceil(S_c, C)
+    macs = _checked_product(_checked_product(M, K, 1.0 * N), N, 1.0)
+    mapping = 100 * (S_r / (down * R)) * (S_c / (across * C))
+    fold = R + C + T - 2 if array.dataflow == "os" else 2 * R + 2 * C + T - 3
+    overall = 100 * (macs / np.maximum(total, 1)) / (1.0 * R * C)
+    return Report(total, np.zeros_like(total), overall, mapping, mapping * T / fold, macs,
+                  *_traffic(M, K, N, down, across, R + C, array.dataflow))
+
+
+def _traffic(M, K, N, down, across, edge, dataflow):
+    """Elements read of the input and the filter, and written, by folds down and across the array."""
+    reads = {"ws": (across, 1), "os": (across, down), "is": (1, across)}[dataflow]
+    one = 1.0
+    ifmap = _checked_product(_checked_product(M, K, one), reads[0], one)
+    filt = _checked_product(_checked_product(K, N, one), reads[1], one)
+    if dataflow == "os":
+        return ifmap, filt, _checked_product(M, N, 2.0) + _checked_product(down * across, edge, 2.0)
+    return ifmap, filt, _checked_product(_checked_product(M, N, one), down, one)
