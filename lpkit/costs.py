@@ -246,7 +246,8 @@ def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", conv
                        fold_overlap=fold_overlap)
     F, G_cycles, delta_cycles = (grid[op][0, 0] for op in ("F", "G", "delta"))
     if not first_layer_delta:
-        delta_cycles = np.where([layer.name in _first_layers(network) for layer in kept], 0, delta_cycles)
+        first = _first_layers(network)
+        delta_cycles = np.where([layer.name in first for layer in kept], 0, delta_cycles)
     source = f"{convention}, {fold_overlap}, batch {batching}, delta {delta}, G {G}, layers {layers}"
     return Costs(f"{network.name} on {array}, batch {batch}", tuple(layer.name for layer in kept), F, G_cycles,
                  delta_cycles, *_sizes(network, kept, batch, _size_of_element(bytes_per_element)),

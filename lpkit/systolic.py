@@ -6,15 +6,13 @@ Sources: SCALE-Sim v1 (arXiv 1811.02883), its analytical model (ISPASS 2020), an
 numbers the formulas reproduce; LayerPipe (ICCAD 2021), section IV, for the three operations.
 """
 
-import math
 import re
-from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
 
 from lpkit.checks import choice, whole_number
-from lpkit.networks import Conv, ConvTranspose, Dense
+from lpkit.products import BATCHINGS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
 
 __all__ = ["Array", "Gemm", "Report", "conv_read_pixels", "cycles", "cycles_grid", "gemm_cycles", "gemms", "report",
            "useful_macs"]
@@ -22,39 +20,10 @@ __all__ = ["Array", "Gemm", "Report", "conv_read_pixels", "cycles", "cycles_grid
 DATAFLOWS = ("ws", "os", "is")
 CONVENTIONS = ("exact", "scalesim", "scalesim_v1", "ispass20")
 FOLD_OVERLAPS = ("serial", "preload_hidden")
-OPS = ("F", "G", "delta")
-DELTAS = ("col2im", "zero_insert", "phases")
-G_FORMS = ("a", "b")
-BATCHINGS = ("folded", "per_image")
 
 LARGEST = 2**62  # of one dimension of a product
 LARGEST_SIDE = 2**30  # of an array
 LARGEST_RESULT = 9.2e18  # just under 2**63, as a float, so that rounding of the bound cannot let an overflow pass
-
-
-@dataclass(frozen=True)
-class Gemm:
-    """`count` matrix products out[M, N] = in[M, K] x filt[K, N], run one after the other (groups, images).
-
-    Examples
-    --------
-    >>> Gemm(3025, 363, 96).macs
-    105415200
-    """
-
-    M: int
-    K: int
-    N: int
-    count: int = 1
-
-    def __post_init__(self):
-        for name in ("M", "K", "N", "count"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name, most=LARGEST))
-
-    @property
-    def macs(self):
-        """Multiplications, those by inserted or padded zeros included."""
-        return self.M * self.K * self.N * self.count
 
 
 @dataclass(frozen=True)
@@ -268,138 +237,6 @@ def _shape_read_pixels(shape):
     return conv_read_pixels(size, window, shape.stride)
 
 
-# A convolution seen from above: channels per group, sizes as (vertical, horizontal) pairs. Dense is 1x1 on one pixel.
-_Shape = namedtuple("_Shape", "groups C N kernel stride padding dilation input output")
-
-
-def _shape(layer):
-    """The `_Shape` of a layer, and whether F and delta exchange roles (transposed convolution)."""
-    op, (C, H, W), (N, E_h, E_w) = layer.op, layer.in_shape, layer.out_shape
-    if isinstance(op, Conv):
-        return _Shape(op.groups, C // op.groups, N // op.groups, op.kernel, op.stride, op.padding, op.dilation,
-                      (H, W), (E_h, E_w)), False
-    if isinstance(op, ConvTranspose):
-        return _Shape(1, N, C, op.kernel, op.stride, op.padding, (1, 1), (E_h, E_w), (H, W)), True
-    if isinstance(op, Dense):
-        one = (1, 1)
-        return _Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
-    raise ValueError(f"layer {layer.name!r} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms")
-
-
-def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
-    """The matrix products of F, G or delta of a layer.
-
-    Per group, with E the output pixels, k the kernel, C and N channels per group, B the batch:
-
-    ============================  =====================  =========  =========
-    op                            M                      K          N
-    ============================  =====================  =========  =========
-    F                             B E_h E_w              k_h k_w C  N
-    G form a (b: the transpose)   k_h k_w C              B E_h E_w  N
-    delta col2im                  B E_h E_w              N          k_h k_w C
-    delta zero_insert             B H W                  k_h k_w N  C
-    delta phases (a Gemm each)    B pixels of the phase  its taps   C
-    ============================  =====================  =========  =========
-
-    ``col2im`` leaves the scatter-add to a vector unit; ``zero_insert`` convolves the gradient spread out with zeros;
-    ``phases`` takes the s_h s_w sub-grids of the input apart, so that no inserted zero is multiplied.
-    Dense is a 1x1 convolution on one pixel, for which the three agree. A ConvTranspose is the mirror of a Conv: its F
-    is that Conv's delta (in the form `delta`), its delta that Conv's F, its G that Conv's G.
-
-    Parameters
-    ----------
-    layer : lpkit.networks.Layer
-    op : {"F", "G", "delta"}
-    batch : int
-        Samples.
-    batching : {"folded", "per_image"}
-        The batch inside M (F, delta) or K (G), or one Gemm an image, repeated.
-
-    Returns
-    -------
-    tuple of Gemm
-        Several only for ``phases``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown choice, a batch that is not a whole number, or a layer without a matrix product.
-
-    Notes
-    -----
-    Strided gradients as transposed and dilated convolutions: Dumoulin and Visin, arXiv 1603.07285.
-
-    Examples
-    --------
-    >>> from lpkit.networks import sample4
-    >>> gemms(sample4().layers[0], "F", batch=32)
-    (Gemm(M=401408, K=75, N=32, count=1),)
-    """
-    batch = whole_number(batch, "batch")
-    choice(batching, "batching", BATCHINGS)
-    return tuple(_batched(row, op, batch, batching) for row in _rows(layer, op, delta, G))
-
-
-def _batched(row, op, batch, batching):
-    M, K, N, count = row
-    if batching == "per_image":
-        return Gemm(M, K, N, count * batch)
-    return Gemm(M, K * batch, N, count) if op == "G" else Gemm(M * batch, K, N, count)
-
-
-def _rows(layer, op, delta="col2im", G="a"):
-    """(M, K, N, count) of one sample."""
-    choice(op, "op", OPS)
-    choice(delta, "delta", DELTAS)
-    choice(G, "G", G_FORMS)
-    shape, mirrored = _shape(layer)
-    role = {"F": "delta", "delta": "F"}.get(op, op) if mirrored else op
-    taps, pixels = math.prod(shape.kernel), math.prod(shape.output)
-    window, C, N, g = taps * shape.C, shape.C, shape.N, shape.groups
-    if role == "F":
-        return [(pixels, window, N, g)]
-    if role == "G":
-        return [(window, pixels, N, g) if G == "a" else (N, pixels, window, g)]
-    if delta == "col2im":
-        return [(pixels, N, window, g)]
-    if delta == "zero_insert":
-        return [(math.prod(shape.input), taps * N, C, g)]
-    vertical, horizontal = _phases(shape, 0), _phases(shape, 1)
-    return [(ph * pw, th * tw * N, C, g) for ph, th in vertical for pw, tw in horizontal]
-
-
-def _phases(shape, axis):
-    """(input pixels, kernel taps) of each residue of the input position mod the stride that any tap meets."""
-    size, k, s, p, d = (getattr(shape, f)[axis] for f in ("input", "kernel", "stride", "padding", "dilation"))
-    taps = [sum((a + p - t * d) % s == 0 for t in range(k)) for a in range(min(s, size))]
-    return [(_ceil(size - a, s), n) for a, n in enumerate(taps) if n]
-
-
-def useful_macs(layer, *, batch=1):
-    """Multiplications of two values that both exist: no padded and no inserted zero; the same for F, G and delta.
-
-    Compare with the `macs` of the Gemms of an operation to see what zeros cost.
-
-    Examples
-    --------
-    >>> from lpkit.networks import sample4
-    >>> first = sample4().layers[0]
-    >>> useful_macs(first), gemms(first, "F")[0].macs, gemms(first, "delta", delta="zero_insert")[0].macs
-    (29783904, 30105600, 120422400)
-    """
-    shape, _ = _shape(layer)
-    return (whole_number(batch, "batch") * shape.groups * shape.C * shape.N
-            * _window_pairs(shape, 0) * _window_pairs(shape, 1))
-
-
-def _window_pairs(shape, axis):
-    """Pairs (output position e, tap t) along an axis that read an input position inside the input, not the padding."""
-    k, s, p, d, size, E = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation", "input", "output"))
-    first = (max(0, _ceil(p - t * d, s)) for t in range(k))
-    last = (min(E - 1, (size - 1 + p - t * d) // s) for t in range(k))
-    return sum(max(0, b - a + 1) for a, b in zip(first, last))
-
-
 def cycles(layer, op, array, *, batch=1, delta="col2im", G="a", batching="folded", convention="exact",
            fold_overlap="serial"):
     """Cycles of F, G or delta of one layer on an array; the options are those of `gemms` and `gemm_cycles`.
@@ -460,7 +297,7 @@ def cycles_grid(layers, arrays, batches, *, ops=OPS, delta="col2im", G="a", batc
 
 
 def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
-    rows = [(index, *row) for index, layer in enumerate(layers) for row in _rows(layer, op, delta, G)]
+    rows = [(index, *row) for index, layer in enumerate(layers) for row in gemm_rows(layer, op, delta, G)]
     owner, M, K, N, count = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     read = _read_pixels(layers, op, owner, M) if options["convention"] == "scalesim_v1" else None
     grows = "count" if batching == "per_image" else "K" if op == "G" else "M"
@@ -482,7 +319,7 @@ def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
 
 def _read_pixels(layers, op, owner, M):
     """M of each row; but where a convolution is streamed, what SCALE-Sim v1 reads of it."""
-    seen = [(shape, op == ("delta" if mirrored else "F")) for shape, mirrored in map(_shape, layers)]
+    seen = [(shape, op == ("delta" if mirrored else "F")) for shape, mirrored in map(conv_shape, layers)]
     return np.array([_shape_read_pixels(seen[o][0]) if seen[o][1] else m for o, m in zip(owner, M)], dtype=np.int64)
 
 

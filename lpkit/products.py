@@ -1,0 +1,182 @@
+"""A layer as matrix products: which Gemms its F, G and delta are, with every way to compute a strided delta.
+
+Sources: im2col lowering as in SCALE-Sim's topologies; Dumoulin and Visin, "A guide to convolution arithmetic",
+arXiv:1603.07285, for strided gradients; LayerPipe (ICCAD 2021), section IV, for the three operations.
+"""
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+
+from lpkit.checks import choice, whole_number
+from lpkit.networks import Conv, ConvTranspose, Dense
+
+__all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "Gemm", "OPS", "Shape", "conv_shape", "gemm_rows", "gemms", "useful_macs"]
+
+OPS = ("F", "G", "delta")
+DELTAS = ("col2im", "zero_insert", "phases")
+G_FORMS = ("a", "b")
+BATCHINGS = ("folded", "per_image")
+
+LARGEST = 2**62  # of one dimension of a product
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """`count` matrix products out[M, N] = in[M, K] x filt[K, N], run one after the other (groups, images).
+
+    Examples
+    --------
+    >>> Gemm(3025, 363, 96).macs
+    105415200
+    """
+
+    M: int
+    K: int
+    N: int
+    count: int = 1
+
+    def __post_init__(self):
+        for name in ("M", "K", "N", "count"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, most=LARGEST))
+
+    @property
+    def macs(self):
+        """Multiplications, those by inserted or padded zeros included."""
+        return self.M * self.K * self.N * self.count
+
+
+# A convolution seen from above: channels per group, sizes as (vertical, horizontal) pairs. Dense is 1x1 on one pixel.
+Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input output")
+
+
+def conv_shape(layer):
+    """The `Shape` of a layer, and whether F and delta exchange roles (transposed convolution)."""
+    op, (C, H, W), (N, E_h, E_w) = layer.op, layer.in_shape, layer.out_shape
+    if isinstance(op, Conv):
+        return Shape(op.groups, C // op.groups, N // op.groups, op.kernel, op.stride, op.padding, op.dilation,
+                     (H, W), (E_h, E_w)), False
+    if isinstance(op, ConvTranspose):
+        return Shape(1, N, C, op.kernel, op.stride, op.padding, (1, 1), (E_h, E_w), (H, W)), True
+    if isinstance(op, Dense):
+        one = (1, 1)
+        return Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
+    raise ValueError(f"layer {layer.name!r} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms")
+
+
+def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
+    """The matrix products of F, G or delta of a layer.
+
+    Per group, with E the output pixels, k the kernel, C and N channels per group, B the batch:
+
+    ============================  =====================  =========  =========
+    op                            M                      K          N
+    ============================  =====================  =========  =========
+    F                             B E_h E_w              k_h k_w C  N
+    G form a (b: the transpose)   k_h k_w C              B E_h E_w  N
+    delta col2im                  B E_h E_w              N          k_h k_w C
+    delta zero_insert             B H W                  k_h k_w N  C
+    delta phases (a Gemm each)    B pixels of the phase  its taps   C
+    ============================  =====================  =========  =========
+
+    ``col2im`` leaves the scatter-add to a vector unit; ``zero_insert`` convolves the gradient spread out with zeros;
+    ``phases`` takes the s_h s_w sub-grids of the input apart, so that no inserted zero is multiplied.
+    Dense is a 1x1 convolution on one pixel, for which the three agree. A ConvTranspose is the mirror of a Conv: its F
+    is that Conv's delta (in the form `delta`), its delta that Conv's F, its G that Conv's G.
+
+    Parameters
+    ----------
+    layer : lpkit.networks.Layer
+    op : {"F", "G", "delta"}
+    batch : int
+        Samples.
+    batching : {"folded", "per_image"}
+        The batch inside M (F, delta) or K (G), or one Gemm an image, repeated.
+
+    Returns
+    -------
+    tuple of Gemm
+        Several only for ``phases``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown choice, a batch that is not a whole number, or a layer without a matrix product.
+
+    Notes
+    -----
+    Strided gradients as transposed and dilated convolutions: Dumoulin and Visin, arXiv 1603.07285.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> gemms(sample4().layers[0], "F", batch=32)
+    (Gemm(M=401408, K=75, N=32, count=1),)
+    """
+    batch = whole_number(batch, "batch")
+    choice(batching, "batching", BATCHINGS)
+    return tuple(_batched(row, op, batch, batching) for row in gemm_rows(layer, op, delta, G))
+
+
+def _batched(row, op, batch, batching):
+    M, K, N, count = row
+    if batching == "per_image":
+        return Gemm(M, K, N, count * batch)
+    return Gemm(M, K * batch, N, count) if op == "G" else Gemm(M * batch, K, N, count)
+
+
+def gemm_rows(layer, op, delta="col2im", G="a"):
+    """(M, K, N, count) of one sample."""
+    choice(op, "op", OPS)
+    choice(delta, "delta", DELTAS)
+    choice(G, "G", G_FORMS)
+    shape, mirrored = conv_shape(layer)
+    role = {"F": "delta", "delta": "F"}.get(op, op) if mirrored else op
+    taps, pixels = math.prod(shape.kernel), math.prod(shape.output)
+    window, C, N, g = taps * shape.C, shape.C, shape.N, shape.groups
+    if role == "F":
+        return [(pixels, window, N, g)]
+    if role == "G":
+        return [(window, pixels, N, g) if G == "a" else (N, pixels, window, g)]
+    if delta == "col2im":
+        return [(pixels, N, window, g)]
+    if delta == "zero_insert":
+        return [(math.prod(shape.input), taps * N, C, g)]
+    vertical, horizontal = _phases(shape, 0), _phases(shape, 1)
+    return [(ph * pw, th * tw * N, C, g) for ph, th in vertical for pw, tw in horizontal]
+
+
+def _ceil(a, b):
+    return -(-a // b)
+
+
+def _phases(shape, axis):
+    """(input pixels, kernel taps) of each residue of the input position mod the stride that any tap meets."""
+    size, k, s, p, d = (getattr(shape, f)[axis] for f in ("input", "kernel", "stride", "padding", "dilation"))
+    taps = [sum((a + p - t * d) % s == 0 for t in range(k)) for a in range(min(s, size))]
+    return [(_ceil(size - a, s), n) for a, n in enumerate(taps) if n]
+
+
+def useful_macs(layer, *, batch=1):
+    """Multiplications of two values that both exist: no padded and no inserted zero; the same for F, G and delta.
+
+    Compare with the `macs` of the Gemms of an operation to see what zeros cost.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> first = sample4().layers[0]
+    >>> useful_macs(first), gemms(first, "F")[0].macs, gemms(first, "delta", delta="zero_insert")[0].macs
+    (29783904, 30105600, 120422400)
+    """
+    shape, _ = conv_shape(layer)
+    return (whole_number(batch, "batch") * shape.groups * shape.C * shape.N
+            * _window_pairs(shape, 0) * _window_pairs(shape, 1))
+
+
+def _window_pairs(shape, axis):
+    """Pairs (output position e, tap t) along an axis that read an input position inside the input, not the padding."""
+    k, s, p, d, size, E = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation", "input", "output"))
+    first = (max(0, _ceil(p - t * d, s)) for t in range(k))
+    last = (min(E - 1, (size - 1 + p - t * d) // s) for t in range(k))
+    return sum(max(0, b - a + 1) for a, b in zip(first, last))
