@@ -1,0 +1,174 @@
+"""The ledger: every checkable sentence of the papers, the value found here, and the verdict.
+
+`data/claims.csv` holds what a paper says (in our own words), in which unit, how the check is made and how close counts.
+`measures` holds one function a claim, from a reading (a named set of modelling choices) to a number.
+Verdicts are computed, never written down:
+
+reproduced          the value meets the check within the tolerance
+direction only      it does not, but it lies on the side of `direction` that the sentence speaks of
+not reproduced      neither
+cannot be checked   the paper does not give what a check needs; the note says what is missing
+"""
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lpkit import measures
+from lpkit.checks import choice, read_text, unknown_name
+from lpkit.costs import READINGS
+from lpkit.display import Table, engineering
+from lpkit.paths import repository
+
+__all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
+
+CHECKS = ("equal", "at_least", "at_most", "holds", "none")
+VERDICTS = ("reproduced", "direction only", "not reproduced", "cannot be checked")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper that can be held against a number.
+
+    Attributes
+    ----------
+    id, item : str
+        Name of the claim, and the notebook that shows it.
+    source, statement, note : str
+        Where it stands, what it says in our words, and what to know about the check.
+    paper : float or None
+        The paper's value in `unit`.
+    check : {"equal", "at_least", "at_most", "holds", "none"}
+        ``holds`` is for a share of cases, all of which must agree.
+    tolerance : float
+        Relative to the paper's value.
+    direction : float or None
+        A value above this agrees in direction.
+    computed : str
+        The function of `lpkit.measures` that finds the value.
+    """
+
+    id: str
+    item: str
+    source: str
+    statement: str
+    paper: float | None
+    unit: str
+    check: str
+    tolerance: float
+    direction: float | None
+    computed: str
+    note: str
+
+
+def read_claims(path=None):
+    """The claims in a ledger file, by default the repository's ``data/claims.csv``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If the file is missing, cut off or holds a field that cannot be used; the line is named.
+    """
+    path = path or repository() / "data" / "claims.csv"
+    rows = csv.DictReader(io.StringIO(read_text(path)))
+    return tuple(_claim(row, f"{path}, line {line}") for line, row in enumerate(rows, 2))
+
+
+def _claim(row, place):
+    fields = Claim.__annotations__
+    if set(row) != set(fields) or None in row.values():
+        raise ValueError(f"{place}: the fields must be {', '.join(fields)}; the line may have been cut off")
+    try:
+        numbers = {n: float(row[n]) if row[n] else None for n in ("paper", "tolerance", "direction")}
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; paper, tolerance and direction are numbers or empty") from None
+    choice(row["check"], f"{place}: check", CHECKS)
+    if row["computed"] and not hasattr(measures, row["computed"]):
+        raise unknown_name(row["computed"], f"{place}: computed", measures.__all__)
+    return Claim(**{**row, **numbers})
+
+
+def verdict(claim, value):
+    """The verdict on `claim` when the value found here is `value`.
+
+    Examples
+    --------
+    >>> gain = Claim("gain", "", "", "", 0.43, "fraction", "equal", 0.1, 0.0, "", "")
+    >>> [verdict(gain, value) for value in (0.40, 0.13, -0.02, None)]
+    ['reproduced', 'direction only', 'not reproduced', 'cannot be checked']
+    """
+    if claim.check == "none" or value is None:
+        return "cannot be checked"
+    margin = abs(claim.paper) * claim.tolerance * (1 + 1e-9)
+    met = {
+        "equal": abs(value - claim.paper) <= margin,
+        "at_least": value >= claim.paper - margin,
+        "at_most": value <= claim.paper + margin,
+        "holds": value >= 1 - margin,
+    }[claim.check]
+    if met:
+        return "reproduced"
+    toward = 0.5 if claim.check == "holds" else claim.direction  # a claim about all cases that holds in most
+    return "direction only" if toward is not None and value > toward else "not reproduced"
+
+
+def verdicts(item=None, *, ledger=None):
+    """Every claim (or those of one notebook) with the value and verdict under each reading.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns id, item, source, statement, unit, paper, one column of values and one of verdicts a reading, note.
+    """
+    known = read_claims(ledger)
+    chosen = [c for c in known if item in (None, c.item)]
+    if not chosen:
+        raise unknown_name(item, "item", sorted({c.item for c in known}))
+    return pd.DataFrame([_row(claim) for claim in chosen])
+
+
+def _row(claim):
+    row = dict(id=claim.id, item=claim.item, source=claim.source, statement=claim.statement, unit=claim.unit,
+               paper=math.nan if claim.paper is None else claim.paper)
+    values = {name: getattr(measures, claim.computed)(name) if claim.computed else None for name in READINGS}
+    row |= {name: math.nan if value is None else float(value) for name, value in values.items()}
+    row |= {f"verdict {name}": verdict(claim, value) for name, value in values.items()}
+    return row | dict(note=claim.note)
+
+
+def claims(item=None, *, ledger=None):
+    """The verdict table of a notebook, or of everything, as a person reads it.
+
+    Values are in the unit of the claim; fractions are shown in percent.
+    """
+    frame = verdicts(item, ledger=ledger)
+    table = {"claim": frame["statement"], "paper": _texts(frame, "paper")}
+    for name in READINGS:
+        table |= {name: _texts(frame, name), f"verdict ({name})": frame[f"verdict {name}"]}
+    return Table(pd.DataFrame(table))
+
+
+def _texts(frame, column):
+    return [_text(value, unit) for value, unit in zip(frame[column], frame["unit"])]
+
+
+def _text(value, unit):
+    """A value with its unit.
+
+    Examples
+    --------
+    >>> _text(0.264, "fraction"), _text(32159456.0, "cycles"), _text(1.0, "share"), _text(25806.0, "bytes")
+    ('26.4 %', '3.216e7 cycles', 'all', '25,806 bytes')
+    """
+    if value != value:
+        return "-"
+    if unit == "fraction":
+        return f"{100 * value:.3g} %"
+    if unit == "share":
+        return "all" if value == 1 else "none" if value == 0 else f"{100 * value:.0f} % of cases"
+    if unit == "cycles":
+        return f"{engineering(value)} cycles"
+    return f"{value:,.0f} {unit}" if abs(value) >= 100 else f"{value:.4g} {unit}"

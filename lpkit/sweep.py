@@ -1,0 +1,92 @@
+"""Grids over network x array x batch x processors x planner, as one tidy table.
+
+The papers average over such grids; an explorer walks through one. The costs of a (network, array, batch) cell are
+computed once and shared by all its plans; cells are independent, so any `concurrent.futures.Executor` may run them.
+"""
+
+from functools import partial
+from itertools import product
+
+import pandas as pd
+from tqdm import tqdm
+
+from lpkit.checks import whole_number
+from lpkit.costs import PLAIN, costs, reading
+from lpkit.networks import Network, network
+from lpkit.partition import communication, plan
+from lpkit.systolic import Array
+
+__all__ = ["sweep", "PAPER_ARRAYS", "PAPER_BATCHES", "PAPER_PROCESSORS"]
+
+PAPER_ARRAYS = (32, 64, 128, 256)  # LayerPipe, evaluation: 32x32 to 256x256 in powers of two
+PAPER_BATCHES = (16, 32, 64, 128, 256)
+PAPER_PROCESSORS = tuple(range(2, 13))
+
+
+def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PAPER_PROCESSORS,
+          planners=("pipedream", "optimal"), reading="plain", executor=None, progress=True, **choices):
+    """Every plan of a grid: one row for each network, array, batch, processor count and planner.
+
+    Parameters
+    ----------
+    networks : sequence of str or Network
+        Built-in names or networks of your own.
+    arrays : sequence of int, str or Array
+        ``64`` and ``"64x64"`` stand for a square array with the dataflow of the reading.
+    batches, processors : sequence of int
+    planners : sequence of str
+        Names in `PLANNERS`.
+    reading : str or Reading
+        The set of modelling choices (see `READINGS`).
+    executor : concurrent.futures.Executor, optional
+        Runs the cells; by default they run here, one after the other.
+    progress : bool
+        Show a bar on a terminal when the sweep takes longer than a second.
+    **choices
+        Single modelling choices that replace those of the reading (keywords of `costs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns network, array, batch, processors, planner, period, total (cycles per mini-batch), speedup
+        (total / period), mandatory_bytes, additional_bytes (the paper's accounting), stages.
+
+    Examples
+    --------
+    >>> rows = sweep(["sample4"], [32], batches=[32], processors=[3], reading="closest")
+    >>> rows[["planner", "period"]].values.tolist()
+    [['pipedream', 43467592.0], ['optimal', 32159456.0]]
+    """
+    networks = [n if isinstance(n, Network) else network(n) for n in networks]
+    processors = [whole_number(p, "processors") for p in processors]
+    jobs = list(product(networks, arrays, batches))
+    if not jobs or not processors or not planners:
+        raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
+    work = partial(_cell, processors=processors, planners=tuple(planners), read=reading, choices=choices)
+    rows = map(work, jobs) if executor is None else executor.map(work, jobs)
+    bar = tqdm(rows, total=len(jobs), delay=1, unit="cell", disable=None if progress else True)
+    return pd.DataFrame([row for cell in bar for row in cell])
+
+
+def _cell(job, processors, planners, read, choices):
+    """The rows of one (network, array, batch)."""
+    net, array, batch = job
+    settings = {**reading(read).choices(), **choices}
+    array = _array(array, settings.pop("dataflow"))
+    layer_costs = costs(net, array, batch=batch, **settings)
+    head = dict(network=net.name, array=f"{array.rows}x{array.columns}", batch=int(batch))
+    return [head | _row(layer_costs, p, planner) for p, planner in product(processors, planners)]
+
+
+def _array(array, dataflow):
+    if isinstance(array, Array):
+        return array
+    return Array.parse(array, dataflow=dataflow) if isinstance(array, str) else Array(array, array, dataflow)
+
+
+def _row(layer_costs, processors, planner):
+    made = plan(layer_costs, processors, planner)
+    traffic = communication(made)
+    return dict(processors=processors, planner=planner, period=float(made.period), total=int(layer_costs.total),
+                speedup=float(made.speedup), mandatory_bytes=float(traffic.mandatory),
+                additional_bytes=float(traffic.additional), stages=len(made.ends))
