@@ -53,7 +53,7 @@ class Node:
     inputs: tuple[str, ...]
 
     def __post_init__(self):
-        inputs = (self.inputs,) if isinstance(self.inputs, str) else tuple(self.inputs)
+        inputs = tuple(self.inputs) if isinstance(self.inputs, (tuple, list)) else (self.inputs,)
         object.__setattr__(self, "inputs", inputs)
         for name in (self.name, *inputs):
             if not _is_node_name(name):

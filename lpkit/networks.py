@@ -156,7 +156,7 @@ def _lines(path, text):
     comments, table = {}, []
     for line, content in enumerate(text.splitlines(), 1):
         with _at(path, line):
-            if content.startswith("#"):
+            if content.lstrip().startswith("#"):
                 _keep_comment(comments, line, content)
             elif content.strip(" ,\t"):
                 table.append((line, _cells(content)))
@@ -164,7 +164,7 @@ def _lines(path, text):
 
 
 def _keep_comment(comments, line, content):
-    content = content.rstrip(" ,\t")  # spreadsheets fill comment lines up with commas
+    content = content.strip(" ,\t")  # spreadsheets fill comment lines up with commas
     found = re.fullmatch(r"#\s*(network|input|nodes)\s*:\s*(.*)", content, re.IGNORECASE)
     if not found:
         return
