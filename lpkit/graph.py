@@ -188,7 +188,7 @@ class Network:
             elements, last = math.prod(self.shapes[tensor]), max(place[reader.name] for reader in readers)
             change[place[tensor]] += elements  # it crosses the cuts place .. last - 1
             change[last] -= elements
-        return tuple(accumulate(change))[1 : max(len(self.layers), 1)]
+        return tuple(accumulate(change))[1 : len(self.layers)]
 
 
 def node_shape(node, shapes, known=()):

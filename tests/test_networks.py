@@ -502,7 +502,7 @@ def written(tmp_path, text):
 def test_a_file_written_by_hand(tmp_path):
     text = (
         "\ufeff# my own network\r\n# INPUT : 3 x 8.0 x 8,,,,\r\n\r\n op , name,kernel,out,inputs,bias\r\n"
-        "conv,c1, 3 x 1,4.0,,No\r\n,,,,,\r\nRELU,r,,,,\r\n".replace("RELU", "activation")
+        "conv,c1, 3 X 1,4.0,,No\r\n,,,,,\r\nRELU,r,,,,\r\n".replace("RELU", "activation")
         + "conv,c2,1,4,input,\r\n # a remark\r\nCONV,c3,1x1,4,r,yes\r\nadd,s,,,c3 r,\r\n"
     )
     assert read_csv(written(tmp_path, text)) == Network("mine", (3, 8, 8), (
@@ -529,7 +529,8 @@ FILES = {
     "no name column": ("# input: 3x8x8\nop,out\n", "line 2: the header lacks 'name'; it needs 'name' and 'op'"),
     "column twice": ("# input: 3x8x8\nname,op,op\n", "line 2: the header names a column twice"),
     "no nodes": (HEAD, "has a header but no nodes; it may have been cut off"),
-    "short line": (HEAD + "c,Conv,4,3\n", "line 3: 4 cells where the header has 6; the file may have been cut off"),
+    "short line": (HEAD + "c,Conv,4,3\n", "line 3: 4 cells where the header has 6; give each line as many (or was"),
+    "long line": (HEAD + "c,Conv,4,3,,,7\n", "line 3: 7 cells where the header has 6"),
     "unknown op": (HEAD + "c,Covn,4,3,,\n", "line 3: op is 'Covn'; did you mean 'Conv'"),
     "no op": (HEAD + "c,,4,3,,\n", "line 3: op is ''; Known: 'Conv'"),
     "missing": (HEAD + "c,Conv,4,,,\n", "line 3: Conv needs 'kernel'; fill that cell"),
