@@ -6,6 +6,7 @@ Source: LayerPipe (ICCAD 2021), Tables I and II and section IV: F and G stay wit
 """
 
 import math
+import numbers
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -16,10 +17,11 @@ from lpkit.checks import choice, whole_number
 from lpkit.networks import Dense, network as named_network
 from lpkit.systolic import Array, cycles_grid
 
-__all__ = ["Costs", "READINGS", "Reading", "costs", "reading"]
+__all__ = ["Costs", "READINGS", "Reading", "bytes_of", "costs", "reading"]
 
 LAYERS = ("all", "convolutions", "main_path")
 LARGEST = 2**63 - 1  # of int64
+LARGEST_KEPT = 2**63 - 1024  # the largest float below it: what is larger could change sign on its way to int64
 BYTES = ("weight_bytes", "input_bytes", "output_bytes")
 
 
@@ -86,7 +88,7 @@ class Costs:
         checked["shared_input"] = _flags(self.shared_input, L)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if not self.total <= (LARGEST if whole else math.inf) or math.isinf(self.total):
+        if not self._total_fits():
             raise ValueError(f"the costs of {self.name!r} add up to more than 64 bits hold; use a larger unit")
 
     def __len__(self):
@@ -102,6 +104,12 @@ class Costs:
         """Sum of all work, in `unit`: an int for cycles, a correctly rounded float otherwise."""
         values = [v for column in (self.F, self.G, self.delta) for v in column.tolist()]
         return sum(values) if self.unit == "cycles" else math.fsum(values)
+
+    def _total_fits(self):
+        if self.unit == "cycles":
+            return self.total <= LARGEST
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(self.work.sum()))
 
     def to_frame(self):
         """One row a layer as a pandas DataFrame; `cut_bytes` of the last layer is 0.
@@ -167,7 +175,8 @@ def _column(values, name, length, whole):
     if length and column.dtype.kind not in "iuf":
         raise ValueError(f"{name} holds {column.dtype} values; give finite numbers that fit in 64 bits")
     wrong = ~np.isfinite(column) | (column < 0)
-    wrong |= whole & ((column != np.floor(column)) | (column > float(LARGEST) - 1024)) if whole else False
+    if whole:
+        wrong |= (column != np.floor(column)) | (column > LARGEST_KEPT)
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"{name} of layer {first + 1} is {column[first].item()!r}; it must be a finite "
@@ -250,7 +259,7 @@ def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", conv
         delta_cycles = np.where([layer.name in first for layer in kept], 0, delta_cycles)
     source = f"{convention}, {fold_overlap}, batch {batching}, delta {delta}, G {G}, layers {layers}"
     return Costs(f"{network.name} on {array}, batch {batch}", tuple(layer.name for layer in kept), F, G_cycles,
-                 delta_cycles, *_sizes(network, kept, batch, _size_of_element(bytes_per_element)),
+                 delta_cycles, *_sizes(network, kept, batch, bytes_per_element),
                  _first_consumers(network, kept), [layer.shared_input for layer in kept], "cycles", source,
                  bytes_per_element)
 
@@ -265,18 +274,32 @@ def _kept(network, layers):
     return kept
 
 
-def _size_of_element(value):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise ValueError(f"bytes_per_element is {value!r}; it must be a positive number, such as 4, 2, 1 or 0.5")
-    return Fraction(value)
-
-
-def _sizes(network, kept, batch, element):
+def _sizes(network, kept, batch, bytes_per_element):
     """Bytes of W, a^(l-1) and a^l of each kept layer, and of the cuts just before each but the first."""
-    cuts = [network.cut_elements[after.index - 2] for after in kept[1:]]
     columns = ([layer.weights for layer in kept], [batch * layer.input_elements for layer in kept],
-               [batch * layer.output_elements for layer in kept], [batch * cut for cut in cuts])
-    return [[math.ceil(elements * element) for elements in column] for column in columns]
+               [batch * layer.output_elements for layer in kept],
+               [batch * network.cut_elements[after.index - 2] for after in kept[1:]])
+    return [bytes_of(column, bytes_per_element) for column in columns]
+
+
+def bytes_of(elements, bytes_per_element):
+    """Whole bytes, rounded up, of each number of elements, as Python ints.
+
+    Raises
+    ------
+    ValueError
+        If `bytes_per_element` is not a positive finite number.
+
+    Examples
+    --------
+    >>> bytes_of([3, 4], 0.5)
+    [2, 2]
+    """
+    real = isinstance(bytes_per_element, numbers.Real) and not isinstance(bytes_per_element, bool)
+    if not real or not 0 < bytes_per_element < math.inf:
+        raise ValueError(f"bytes_per_element is {bytes_per_element!r}; it must be a positive number, "
+                         "such as 4, 2, 1 or 0.5")
+    return [math.ceil(n * Fraction(bytes_per_element)) for n in elements]
 
 
 def _first_consumers(network, kept):

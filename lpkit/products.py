@@ -51,7 +51,9 @@ Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input out
 
 
 def conv_shape(layer):
-    """The `Shape` of a layer, and whether F and delta exchange roles (transposed convolution)."""
+    """The `Shape` of a layer (a `Shape` stands for itself), and whether F and delta exchange roles (ConvTranspose)."""
+    if isinstance(layer, Shape):
+        return layer, False
     op, (C, H, W), (N, E_h, E_w) = layer.op, layer.in_shape, layer.out_shape
     if isinstance(op, Conv):
         return Shape(op.groups, C // op.groups, N // op.groups, op.kernel, op.stride, op.padding, op.dilation,
@@ -86,7 +88,7 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
 
     Parameters
     ----------
-    layer : lpkit.networks.Layer
+    layer : lpkit.networks.Layer or Shape
     op : {"F", "G", "delta"}
     batch : int
         Samples.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpkit.checks import choice, whole_number
-from lpkit.products import BATCHINGS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
+from lpkit.products import BATCHINGS, DELTAS, G_FORMS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
 
 __all__ = ["Array", "Gemm", "Report", "conv_read_pixels", "cycles", "cycles_grid", "gemm_cycles", "gemms", "report",
            "useful_macs"]
@@ -269,7 +269,7 @@ def cycles_grid(layers, arrays, batches, *, ops=OPS, delta="col2im", G="a", batc
 
     Parameters
     ----------
-    layers : sequence of lpkit.networks.Layer, length L
+    layers : sequence of lpkit.networks.Layer (or lpkit.products.Shape), length L
     arrays : sequence of Array, length A
     batches : sequence of int, length B
 
