@@ -216,7 +216,9 @@ def _check_node_count(path, comments, nodes):
 
 def _node(columns, cells, previous):
     if len(cells) != len(columns):
-        raise ValueError(f"{len(cells)} cells where the header has {len(columns)}; give each line as many (or was the file cut off?)")
+        raise ValueError(
+            f"{len(cells)} cells where the header has {len(columns)}; give each line as many (or was the file cut off?)"
+        )
     cells = {column: cell for column, cell in zip(columns, cells) if cell}
     name, inputs = cells.pop("name", ""), cells.pop("inputs", previous)
     return Node(name, _operation(cells), tuple(inputs.split()))
