@@ -1,0 +1,122 @@
+"""Compares what the notebooks compute now with what is committed, cell by cell, and never touches the repository.
+
+Pictures depend on the version of the drawing library, so what is compared is the table behind each, and its caption.
+"""
+
+import csv
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from lpkit.checks import read_text
+from lpkit.deliver import manifest
+
+__all__ = ["Difference", "compare_tables", "differences", "strays"]
+
+TOLERANCE = 1e-9
+NOTHING = "(missing)"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A place where committed and computed differ: notebook, file, place in it, both values.
+
+    Examples
+    --------
+    >>> print(Difference("lp_table1", "data/results/lp_table1.csv", "row 1, cycles", "46", "45"))
+    lp_table1: data/results/lp_table1.csv, row 1, cycles: committed 46, here 45
+    """
+
+    id: str
+    file: str
+    where: str
+    committed: str
+    here: str
+
+    def __str__(self):
+        place = f"{self.file}, {self.where}" if self.where else self.file
+        return f"{self.id}: {place}: committed {self.committed}, here {self.here}"
+
+
+def compare_tables(committed, here, *, tolerance=TOLERANCE):
+    """Places where two CSV texts differ: (place, committed value, value here).
+
+    Examples
+    --------
+    >>> compare_tables("layer,cycles\\n1,46\\n", "layer,cycles\\n1,45\\n")
+    [('row 1, cycles', '46', '45')]
+    >>> compare_tables("loss\\n0.5\\n", "loss\\n0.5000000000001\\n")
+    []
+    """
+    old, new = (list(csv.reader(text.splitlines())) for text in (committed, here))
+    if old[:1] != new[:1]:
+        return [("columns", ", ".join(old[0]) if old else NOTHING, ", ".join(new[0]) if new else NOTHING)]
+    if len(old) != len(new):
+        return [("rows", str(len(old) - 1), str(len(new) - 1))]
+    return [
+        (f"row {row}, {column}", a, b)
+        for row, cells in enumerate(zip(old[1:], new[1:]), start=1)
+        for column, a, b in zip_longest(old[0], *cells, fillvalue=NOTHING)
+        if not _equal(a, b, tolerance)
+    ]
+
+
+def differences(id, root, scratch, *, tolerance=TOLERANCE):
+    """Each `Difference` between what notebook `id` made in the folder `scratch` and what is committed in `root`."""
+    here, committed = manifest(scratch), manifest(root)
+    names = sorted({name for book in (here, committed) for name, entry in book.items() if entry["notebook"] == id})
+    for name in names:
+        for file in (f"data/results/{name}.csv", f"figures/{name}.md"):
+            yield from (Difference(id, file, *d) for d in _file_differences(root / file, scratch / file, tolerance))
+        for picture in (f"figures/{name}.svg", f"figures/{name}.png"):
+            old, new = ((folder / picture).exists() for folder in (root, scratch))
+            if old != new:
+                yield Difference(id, picture, "", *("there" if is_there else NOTHING for is_there in (old, new)))
+        yield from _manifest_differences(id, name, committed.get(name), here.get(name), root)
+
+
+def strays(root):
+    """Committed files of results that no notebook makes, each as a `Difference`."""
+    known = manifest(root)
+    for folder in ("data/results", "figures"):
+        for path in sorted((root / folder).glob("*")):
+            if path.stem not in known and path.suffix in (".csv", ".svg", ".png", ".md"):
+                yield Difference(path.stem, f"{folder}/{path.name}", "", "there", "no notebook makes it")
+
+
+def _equal(a, b, tolerance):
+    if a == b:
+        return True
+    if all(re.fullmatch(r"[+-]?\d+", value) for value in (a, b)):
+        return False
+    try:
+        return math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-15)
+    except ValueError:
+        return False
+
+
+def _file_differences(committed, here, tolerance):
+    if not committed.exists() and not here.exists():
+        return []
+    if not committed.exists() or not here.exists():
+        return [("", *("there" if path.exists() else NOTHING for path in (committed, here)))]
+    old, new = read_text(committed), read_text(here)
+    if committed.suffix == ".csv":
+        return compare_tables(old, new, tolerance=tolerance)
+    return [] if old == new else [("", repr(old.strip()), repr(new.strip()))]
+
+
+def _manifest_differences(id, name, committed, here, root):
+    """The parameters, and that the manifest speaks of the committed table and of no other."""
+    if committed is None or here is None:
+        yield Difference(
+            id, "figures/manifest.json", name, *("there" if entry else NOTHING for entry in (committed, here))
+        )
+        return
+    if committed["parameters"] != here["parameters"]:
+        yield Difference(id, "figures/manifest.json", name, str(committed["parameters"]), str(here["parameters"]))
+    table = root / f"data/results/{name}.csv"
+    if table.exists() and hashlib.sha256(table.read_bytes()).hexdigest() != committed["results_sha256"]:
+        yield Difference(id, "figures/manifest.json", name, "the sha256 of another table", "not that of the file")
