@@ -1,0 +1,196 @@
+"""From costs to a chain in whole units: what may move where, in which pieces, over which links.
+
+Float costs are put on a grid of the total times 2^-59, so that one exact programme serves both kinds.
+"""
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from lpkit.checks import choice, whole_number
+from lpkit.parametric import Chain
+
+__all__ = ["chain_of", "check_processors", "granularity_of", "movable", "split_amount"]
+
+MOST_SUMS = 10**6  # amounts that the tiles of one cut may make up
+
+
+def check_processors(costs, processors):
+    """`processors` as an int from 1 to the number of layers.
+
+    Examples
+    --------
+    >>> check_processors(["conv1", "conv2"], 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: processors is 3, but there are only 2 layers and a stage holds at least one; give at most 2
+    """
+    processors = whole_number(processors, "processors")
+    if processors > len(costs):
+        raise ValueError(f"processors is {processors}, but there are only {len(costs)} layers and a stage holds at "
+                         f"least one; give at most {len(costs)}")
+    return processors
+
+
+def movable(costs, threshold=None, residual="consumer"):
+    """Which deltas may move at all, shape (L,) of bool.
+
+    A delta moves to the stage that reads its layer's output first, so that somebody must read it; it is fixed if its
+    weights are more than `threshold` bytes; ``residual="sum_site"`` also fixes it where the input of the layer feeds
+    another layer or a join, because then its result is one term of a sum that another stage may perform.
+
+    Raises
+    ------
+    ValueError
+        If `residual` is unknown or `threshold` is not a number of bytes from 0.
+
+    References
+    ----------
+    LayerPipe (ICCAD 2021), section IV: Algorithm 1, line 4 (threshold), and the note on ResNet and U-Net (sums).
+    """
+    choice(residual, "residual", ("consumer", "sum_site"))
+    may = (costs.first_consumer <= len(costs)) & (costs.delta > 0)
+    if threshold is not None:
+        may &= costs.weight_bytes <= positive(threshold, "threshold", "bytes", zero=True)
+    return may & ~costs.shared_input if residual == "sum_site" else may
+
+
+def positive(value, name, what, zero=False):
+    """`value` as an exact number above 0 (or from 0): int or Fraction; infinity is left."""
+    real = isinstance(value, (int, float, Fraction, np.integer, np.floating)) and not isinstance(value, bool)
+    if not real or math.isnan(value) or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{name} is {value!r}; it must be a number of {what} {'from' if zero else 'above'} 0")
+    return value if math.isinf(value) else Fraction(value)
+
+
+def granularity_of(costs, granularity):
+    """`granularity` as one number of tiles a layer, or None.
+
+    Raises
+    ------
+    ValueError
+        If it is not one whole number from 1 for each layer.
+    """
+    if granularity is None:
+        return None
+    tiles = np.broadcast_to(granularity, len(costs)) if np.ndim(granularity) == 0 else np.asarray(granularity)
+    if tiles.shape != (len(costs),):
+        raise ValueError(f"granularity has shape {tiles.shape}; give one number of tiles for each of {len(costs)} layers")
+    return [whole_number(t.item(), "granularity", most=2**20) for t in tiles]
+
+
+def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
+    """The chain in whole units, and how many units make one of the costs' (a Fraction).
+
+    Parameters
+    ----------
+    may : ndarray of bool, shape (L,), optional
+        Deltas that may move; none if left out.
+    tiles : list of int, optional
+        Equal tiles of each delta; any part may move if left out.
+    link_times : list of Fraction, optional
+        Time of the link at each cut after layer 1..L-1, in units of the costs.
+    memory : number of bytes of a stage, optional
+    """
+    work, delta, unit = _whole(costs, tiles)
+    caps = np.where(np.zeros(len(costs), bool) if may is None else may, delta, 0)
+    prefix = np.concatenate([[0 * work[0]], np.cumsum(work)])
+    options = _options(costs, caps, tiles)
+    links = None if link_times is None else [Fraction(0), *(Fraction(t) * unit for t in link_times), Fraction(0)]
+    if memory is not None:
+        stage = np.concatenate([[0], np.cumsum((costs.weight_bytes + costs.input_bytes).astype(object))])
+        memory = (stage, math.floor(min(memory, Fraction(int(stage[-1]) * len(costs)))))
+    return Chain(prefix=prefix, layer_caps=caps, links=links, memory=memory, tiled=tiles is not None, **options), unit
+
+
+def _whole(costs, tiles):
+    """Work and delta in whole units, so that each tile of a delta is whole too, and units per unit of the costs."""
+    if costs.unit == "cycles":
+        parts = [] if tiles is None else [t // math.gcd(t, d) for t, d in zip(tiles, costs.delta.tolist())]
+        unit = Fraction(math.lcm(*parts))
+        kind = object if costs.total * unit >= 2**60 else np.int64
+        return costs.work.astype(kind) * int(unit), costs.delta.astype(kind) * int(unit), unit
+    power = min(59 - math.frexp(costs.total)[1], 1000)
+    rest, delta = (np.rint(np.ldexp(v, power)).astype(np.int64) for v in (costs.F + costs.G, costs.delta))
+    if tiles is not None:
+        delta = -(-delta // np.array(tiles)) * np.array(tiles)
+    return rest + delta, delta, Fraction(2) ** power
+
+
+def _members(costs, caps):
+    """For each cut: the layers (1-based, ascending) whose delta may move across it."""
+    members = defaultdict(list)
+    for layer in (np.flatnonzero(caps > 0) + 1).tolist():
+        members[int(costs.first_consumer[layer - 1]) - 1].append(layer)
+    return members
+
+
+def _options(costs, caps, tiles):
+    """Columns of `Chain`: for each cut, what a stage can pass on, by how many of the cut's layers it holds."""
+    L, members = len(caps), _members(costs, caps)
+    size = np.ones_like(caps) if tiles is None else np.maximum(caps // np.array(tiles), 1)
+    full, sums = np.zeros(L + 1, caps.dtype), {}
+    if all(layers == [end] for end, layers in members.items()):
+        full[1:L] = caps[:-1]
+        ends = np.arange(1, L + 1)
+        return dict(full=full, ends=ends, places=ends - 1, caps=full[1:], tiles=size, starts=np.arange(L + 1), sums=sums)
+    rows = []
+    for end in range(1, L + 1):
+        layers = members.get(end, [])
+        full[end] = sum(caps[l - 1] for l in layers)
+        for n, first in enumerate(layers):
+            rows.append((first - 1, end, tuple(layers[n:])))
+        if end not in layers:
+            rows.append((end - 1, end, ()))
+    rows.sort()
+    places, ends, groups = zip(*rows)
+    if tiles is not None:
+        sums = {o: _sums(group, size, tiles) for o, group in enumerate(groups) if len(group) > 1}
+    columns = dict(
+        caps=np.array([sum(caps[l - 1] for l in group) for group in groups], caps.dtype),
+        tiles=np.array([size[group[0] - 1] if len(group) == 1 else 1 for group in groups], caps.dtype),
+    )
+    starts = np.searchsorted(places, np.arange(L + 1))
+    return dict(full=full, ends=np.array(ends), places=np.array(places), starts=starts, sums=sums, **columns)
+
+
+def _sums(group, size, tiles):
+    """All amounts that whole tiles of the deltas of `group` make, sorted."""
+    if math.prod(tiles[l - 1] + 1 for l in group) > MOST_SUMS:
+        raise ValueError(f"the tiles of layers {', '.join(map(str, group))}, which move to the same stage, make more than "
+                         f"{MOST_SUMS} amounts; give a coarser granularity")
+    amounts = np.zeros(1, size.dtype)
+    for layer in group:
+        amounts = np.unique(np.add.outer(amounts, size[layer - 1] * np.arange(tiles[layer - 1] + 1)))
+    return amounts
+
+
+def split_amount(costs, caps, tiles, stage, amount):
+    """`amount` of whole units on the layers of `stage` (a range) that may pass it on: ``{layer: units}``.
+
+    The delta with the fewest bytes of weights a unit goes first, then the highest layer. With tiles, the first
+    selection of whole tiles in that order that makes up the amount.
+    """
+    layers = [l for l in stage if caps[l - 1] > 0 and costs.first_consumer[l - 1] == stage.stop]
+    layers.sort(key=lambda l: (costs.weight_bytes[l - 1].item() / caps[l - 1], -l))
+    if tiles is not None:
+        return _whole_tiles(layers, {l: int(caps[l - 1]) // tiles[l - 1] for l in layers}, tiles, amount)
+    shares = {}
+    for layer in layers:
+        shares[layer] = min(amount, caps[layer - 1])
+        amount -= shares[layer]
+    return {layer: share for layer, share in shares.items() if share}
+
+
+def _whole_tiles(layers, size, tiles, amount):
+    """Whole tiles of `layers` that make `amount`: as many as can be of the first, then of the next."""
+    *choices, last = layers
+    for counts in product(*(range(tiles[l - 1], -1, -1) for l in choices)):
+        rest = amount - sum(n * size[l] for n, l in zip(counts, choices))
+        if 0 <= rest <= tiles[last - 1] * size[last] and rest % size[last] == 0:
+            shares = {l: n * size[l] for l, n in zip(choices, counts)} | {last: rest}
+            return {layer: int(share) for layer, share in shares.items() if share}
+    raise ArithmeticError(f"no whole tiles of layers {layers} make {amount}")

@@ -1,0 +1,269 @@
+"""What a planner returns: the stages, the work moved between them, and why no plan can be better.
+
+A stage holds a contiguous run of layers. F and G stay with their layer; part of delta of a layer whose output the
+next stage reads first may be computed there (delta'').
+Source: LayerPipe (ICCAD 2021), section IV and Fig. 5.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from lpkit.checks import choice
+from lpkit.costs import Costs
+
+__all__ = ["Certificate", "Communication", "Plan", "check_plan", "communication"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why a plan is optimal.
+
+    Attributes
+    ----------
+    period : int, Fraction or float
+    average_bound : int, Fraction or float
+        All work over the number of processors: no plan is faster.
+    saturation_period : int, Fraction or float
+        The best period that any number of processors reaches.
+    binding : tuple (a, b, stages) or None
+        Layers a..b meet at most `stages` stages, and cannot be done faster by them. None where no interval of layers
+        proves the period; `verify_optimal` proves it then.
+    saturates_at : int
+        Fewest processors that reach `saturation_period`.
+    text : str
+        The same for people.
+    """
+
+    period: object
+    average_bound: object
+    saturation_period: object
+    binding: tuple | None
+    saturates_at: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Layers on stages, and the delta work that another stage does.
+
+    Attributes
+    ----------
+    planner : str
+    costs : Costs
+    processors : int
+        Processors asked for; `ends` may use fewer.
+    ends : tuple of int
+        Last layer of each stage, 1-based; stage k holds layers ``ends[k-1] + 1 .. ends[k]``. A repeated end is a stage
+        without a layer of its own.
+    moved : tuple of (layer, from_stage, to_stage, amount)
+        Delta work that leaves the stage of its layer; amounts in the unit of the costs.
+    notes : tuple of str
+    certificate : Certificate or None
+    links : tuple of number
+        Time of the link at each boundary, where the planner charged one.
+    replicas : tuple of int
+        Processors that share each stage by splitting the batch; empty: one each.
+    synchronisation : tuple of number
+        Time in which the replicas of each stage add their gradients; empty: none.
+    options : tuple of (name, value)
+        Planner options that are not the default; `verify_optimal` reads them.
+
+    Examples
+    --------
+    >>> chain = Costs.from_times([4, 2, 2], 1, [0, 1, 1], unit="cycles")
+    >>> plan = Plan("by hand", chain, 2, ends=(1, 3))
+    >>> plan.loads, plan.period, plan.speedup, plan.stages, plan.stage_of(3)
+    ((5, 8), 8, Fraction(13, 8), [range(1, 2), range(2, 4)], 2)
+    """
+
+    planner: str
+    costs: Costs
+    processors: int
+    ends: tuple
+    moved: tuple = ()
+    notes: tuple = ()
+    certificate: Certificate | None = None
+    links: tuple = ()
+    replicas: tuple = ()
+    synchronisation: tuple = ()
+    options: tuple = ()
+
+    @cached_property
+    def loads(self):
+        """Work of each stage; for cycles the sum is exactly ``costs.total``."""
+        loads = [_total(self.costs.work[stage.start - 1 : stage.stop - 1]) for stage in self.stages]
+        for _, source, target, amount in self.moved:
+            loads[source - 1] -= amount
+            loads[target - 1] += amount
+        return tuple(map(plain, loads))
+
+    @cached_property
+    def times(self):
+        """Time of each stage: its load, divided over its replicas and with their synchronisation where there are any."""
+        if not self.replicas:
+            return self.loads
+        extra = self.synchronisation or (0,) * len(self.replicas)
+        return tuple(plain(ratio(load, n) + s) for load, n, s in zip(self.loads, self.replicas, extra))
+
+    @property
+    def period(self):
+        """Longest time of a stage or charged link."""
+        return max(self.times + self.links)
+
+    @property
+    def speedup(self):
+        """Time of one processor over the period; the throughput ratio."""
+        return plain(ratio(self.costs.total, self.period)) if self.period else 1
+
+    @property
+    def stages(self):
+        """Layers of each stage as ranges, 1-based."""
+        return [range(a + 1, b + 1) for a, b in zip((0, *self.ends), self.ends)]
+
+    def stage_of(self, layer):
+        """Stage (1-based) that holds `layer` (1-based)."""
+        return bisect_left(self.ends, layer) + 1
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Bytes that cross each boundary of a plan, in both directions, for one mini-batch.
+
+    Attributes
+    ----------
+    accounting : str
+    mandatory : tuple
+        Activations forward and their errors back: any pipeline sends these.
+    weights : tuple
+        Share of the weights that goes with moved delta work: the paper's additional overhead.
+    results : tuple
+        Share of the result of moved delta work that comes back (accounting ``"full"``).
+    """
+
+    accounting: str
+    mandatory: tuple
+    weights: tuple
+    results: tuple
+
+    @property
+    def additional(self):
+        """Weights and results of each boundary."""
+        return tuple(plain(w + r) for w, r in zip(self.weights, self.results))
+
+    @property
+    def total_mandatory(self):
+        return sum(self.mandatory)
+
+    @property
+    def total_additional(self):
+        return plain(sum(self.additional))
+
+
+def communication(plan, accounting="paper"):
+    """Bytes that cross each boundary of `plan`: mandatory ones, and those that moving delta work adds.
+
+    ``"paper"`` counts the moved share of the weights. ``"full"`` also counts the result delta'' that travels back: the
+    same share of the input's bytes, where the layer is not the first of its stage. Where it is, the result goes
+    straight to the stage before, in place of the same bytes of that boundary's mandatory error, so that the volume is
+    unchanged. The first layer has nobody to send a result to.
+
+    Raises
+    ------
+    ValueError
+        If `accounting` is unknown.
+
+    References
+    ----------
+    LayerPipe (ICCAD 2021), section V, "mandatory" and "additional" overheads.
+
+    Examples
+    --------
+    >>> chain = Costs.from_times([1, 1, 1], 1, [0, 4, 1], unit="cycles", weight_bytes=100, input_bytes=50, output_bytes=50)
+    >>> plan = Plan("by hand", chain, 2, ends=(2, 3), moved=((2, 1, 2, 2),))
+    >>> communication(plan), communication(plan, "full").additional
+    (Communication(accounting='paper', mandatory=(100,), weights=(50,), results=(0,)), (75,))
+    """
+    choice(accounting, "accounting", ("paper", "full"))
+    costs, boundaries = plan.costs, len(plan.ends) - 1
+    cuts = [int(costs.cut_bytes[end - 1]) if 0 < end < len(costs) else 0 for end in plan.ends[:-1]]
+    weights, results = [0] * boundaries, [0] * boundaries
+    for layer, source, target, amount in plan.moved:
+        share = ratio(amount, costs.delta[layer - 1].item())
+        for boundary in range(source - 1, target - 1):
+            weights[boundary] += share * int(costs.weight_bytes[layer - 1])
+        if accounting == "full" and layer > plan.stages[source - 1].start:
+            results[source - 1] += share * int(costs.input_bytes[layer - 1])
+    return Communication(accounting, tuple(2 * c for c in cuts), tuple(map(plain, weights)), tuple(map(plain, results)))
+
+
+def check_plan(plan):
+    """What is wrong with a plan, a sentence each; empty if it may be run.
+
+    Checks that the stages cover the layers in order, that moved work is part of the delta of a layer whose output the
+    next stage reads first, that it goes to that stage, and (for cycles) that no work is lost.
+
+    Examples
+    --------
+    >>> chain = Costs.from_times([1, 1, 1], 1, [0, 4, 1], unit="cycles")
+    >>> check_plan(Plan("by hand", chain, 2, ends=(2, 3), moved=((2, 1, 2, 2),)))
+    ()
+    >>> check_plan(Plan("by hand", chain, 2, ends=(2, 3), moved=((1, 1, 2, 2),)))
+    ('layer 1 moves 2 of 0 delta work', 'layer 1 feeds layer 2 first, but stage 2 starts with layer 3')
+    """
+    problems, costs = [], plan.costs
+    ends = plan.ends
+    if not ends or ends[-1] != len(costs) or any(b < a for a, b in zip((0, *ends), ends)):
+        return (f"the stage ends are {ends}; they must not fall and must finish with {len(costs)}",)
+    processors = sum(plan.replicas) if plan.replicas else len(ends)
+    if processors > plan.processors:
+        problems.append(f"{processors} processors are used of {plan.processors}")
+    for layer, source, target, amount in plan.moved:
+        problems += _wrong_move(plan, layer, source, target)
+    for layer in sorted({move[0] for move in plan.moved}):
+        amount, delta = sum(m[3] for m in plan.moved if m[0] == layer), costs.delta[layer - 1].item()
+        if not 0 < amount <= delta:
+            problems.insert(0, f"layer {layer} moves {amount} of {delta} delta work")
+    if costs.unit == "cycles" and sum(plan.loads) != costs.total:
+        problems.append(f"the loads add up to {sum(plan.loads)}; the work is {costs.total}")
+    return tuple(problems)
+
+
+def _wrong_move(plan, layer, source, target):
+    """What is inadmissible about moving delta of `layer` from stage `source` to stage `target`."""
+    if plan.stage_of(layer) != source:
+        return [f"layer {layer} is on stage {plan.stage_of(layer)}, but its work leaves stage {source}"]
+    if target != source + 1:
+        return [f"layer {layer} on stage {source} moves work to stage {target}, which is not the next"]
+    reader, start = int(plan.costs.first_consumer[layer - 1]), plan.stages[target - 1].start
+    if reader != start or plan.stage_of(reader) != target:
+        return [f"layer {layer} feeds layer {reader} first, but stage {target} starts with layer {start}"]
+    return []
+
+
+def plain(number):
+    """`number` as an int where it is a whole Fraction; else unchanged.
+
+    Examples
+    --------
+    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3)), plain(2.0)
+    (2, Fraction(1, 3), 2.0)
+    """
+    return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else number
+
+
+def ratio(a, b):
+    """`a` / `b`, exact unless one of them is a float.
+
+    Examples
+    --------
+    >>> ratio(6, 4), ratio(6.0, 4)
+    (Fraction(3, 2), 1.5)
+    """
+    return a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / b
+
+
+def _total(column):
+    """Sum of an array as a Python number, without overflow."""
+    return sum(column.tolist())
