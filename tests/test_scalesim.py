@@ -40,10 +40,11 @@ def save(tmp_path, text, name="net.csv"):
     '"first",9,8,3,2,4,5,2',
     CONV_HEADING.replace("Strides", "Stride height, Stride width") + ROW + ",2,\n",
     CONV_HEADING.replace("Strides", "Strides, Batch Size") + ROW + ", 1,\n",
+    CONV_HEADING + "\nNetwork one,\n" + ROW + ", \n",  # a title
     ROW + ",\n",  # no heading at all
     "first,9.0,8,3,2,4,5,2.\n",
     "Layer name,Num Filter,Channels,IFMAP Height,IFMAP Width,Filter Height,Filter Width,Strides\nfirst,5,4,9,8,3,2,2\n",
-], ids=range(17))  # fmt: skip
+], ids=range(18))  # fmt: skip
 def test_files_that_mean_the_same(tmp_path, text):
     found = read_topology(save(tmp_path, text))
     assert found.layers == (FIRST,) and found.name == "net" and len(found) == 1
@@ -93,6 +94,7 @@ def test_a_name_with_DP_is_a_layer_a_channel(tmp_path):
 
 @pytest.mark.parametrize("text, message", [
     (CONV_HEADING + ROW + "\nsecond,9,8,3,2,4,,2\n", "line 3: filters is missing; give a whole number"),
+    (CONV_HEADING + ROW + ",\nsec", "line 3: ifmap height is missing"),
     (CONV_HEADING + "second,9,8,3,2\n", "line 2: channels is missing"),
     (CONV_HEADING + "second,9,8,3,2,4,x5,2\n", "line 2: filters is 'x5'; it must be a whole number of at least 1"),
     (CONV_HEADING + "second,9,8,3,2,4,-5,2\n", "line 2: filters is '-5'; it must be a whole number"),

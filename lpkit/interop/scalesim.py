@@ -86,7 +86,8 @@ def read_topology(path, *, kind=None, rounding="ceil"):
     """Read a SCALE-Sim topology, convolutions or products.
 
     Taken: with or without the trailing comma, byte order mark, tabs or semicolons for commas, blank lines, comments
-    from ``#`` on, any line ends, columns for sparsity or batch, spare columns with an unknown heading, no heading.
+    from ``#`` on, any line ends, columns for sparsity or batch, spare columns with an unknown heading, titles (a name
+    and nothing else) before groups of layers, no heading.
 
     Parameters
     ----------
@@ -121,7 +122,8 @@ def read_topology(path, *, kind=None, rounding="ceil"):
     columns = _columns(lines, path, kind)
     if _is_heading(lines[0][1]):
         lines = lines[1:]
-    layers = tuple(_at(path, n, _layer, cells, columns, rounding) for n, cells in lines)
+    titles = [n for n, cells in lines[:-1] if len(cells) == 1]  # a last line of a name alone is a layer cut off
+    layers = tuple(_at(path, n, _layer, cells, columns, rounding) for n, cells in lines if n not in titles)
     if not layers:
         raise ValueError(f"{str(path)!r} has a heading but no layers; it may have been cut off")
     if sum(layer.separate for layer in layers) > LARGEST_EXPANSION:
