@@ -1,1 +1,59 @@
-"""lpkit."""
+"""lpkit: pipeline-parallel training derived, costed, planned and checked against its papers.
+
+The vocabulary, in the order in which one thing is made from another:
+
+Network     layers (`Conv`, `Dense`, ...) as a graph; built in by name: ``network("vgg16")``
+Array       a systolic array, rows x columns and what stays in place: ``Array(64, 64, "ws")``
+Costs       cycles of F, G and delta, and bytes, one row a layer: ``costs("vgg16", Array(64, 64), batch=32)``
+Plan        layers on stages and the delta work that moves up a stage: ``plan(costs, processors=4)``
+Reading     a named set of the modelling choices a paper leaves open: ``READINGS["closest"]``
+sweep       all of this over a grid, as a tidy table
+claims      what the papers say, what comes out here, and the verdict
+
+Examples
+--------
+>>> import lpkit as lp
+>>> cost = lp.costs("vgg16", lp.Array(64, 64), batch=32)
+>>> best = lp.plan(cost, processors=4)
+>>> f"{best.speedup:.2f} of 4"
+'3.68 of 4'
+"""
+
+from lpkit.claims import claims, read_claims, verdict, verdicts
+from lpkit.costs import READINGS, Costs, Reading, costs, reading
+from lpkit.display import Table
+from lpkit.networks import (
+    NETWORKS, Activation, Add, BatchNorm, Concat, Conv, ConvTranspose, Dense, Flatten, GlobalPool, Layer, Network,
+    Node, Pool, network, read_csv, write_csv,
+)  # fmt: skip
+from lpkit.partition import (
+    PLANNERS, Certificate, Plan, algorithm1, check_plan, communication, equal_layers, optimal, pipedream, plan,
+    verify_optimal,
+)  # fmt: skip
+from lpkit.planfile import stage_table, write_plan
+from lpkit.publish import publish
+from lpkit.reconstruction import sample_candidates
+from lpkit.run import notebook_ids, title
+from lpkit.sensitivity import SENSITIVITY_VALUES, sensitivity, sensitivity_summary
+from lpkit.summary import flat_from, gains, saturation, speedup_summary
+from lpkit.sweep import sweep
+from lpkit.systolic import Array, Gemm, cycles, gemm_cycles, gemms, report
+
+__all__ = [
+    "NETWORKS", "PLANNERS", "READINGS", "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv",
+    "ConvTranspose", "Costs", "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "Network", "Node", "Plan", "Pool",
+    "Reading", "SENSITIVITY_VALUES", "Table", "algorithm1", "check_plan", "claims", "communication", "costs", "cycles",
+    "equal_layers", "flat_from", "gains", "gemm_cycles", "gemms", "network", "notebook_ids", "optimal", "pipedream",
+    "plan", "plots", "publish", "read_claims", "read_csv", "reading", "report", "sample_candidates", "saturation",
+    "sensitivity", "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
+    "verify_optimal", "write_csv", "write_plan",
+]  # fmt: skip
+
+
+def __getattr__(name):
+    """`lpkit.plots` on first use: matplotlib takes longer to import than everything else here."""
+    if name == "plots":
+        import importlib
+
+        return importlib.import_module("lpkit.plots")
+    raise AttributeError(f"module 'lpkit' has no attribute {name!r}")

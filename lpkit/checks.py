@@ -4,7 +4,6 @@ Every error is one sentence: what was given, what is allowed, what to do.
 """
 
 import difflib
-import math
 import numbers
 import os
 import tempfile
@@ -34,14 +33,10 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
     ...
     ValueError: batch is 0; it must be a whole number from 1 to 1099511627776
     """
-    whole = (
-        isinstance(value, numbers.Real)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value == int(value)
-    )
-    if not whole or not least <= value <= most:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and least <= value <= most
+    if not number or value != int(value):
+        shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+        raise ValueError(f"{name} is {shown!r}; it must be a whole number from {least} to {most}")
     return int(value)
 
 

@@ -87,7 +87,7 @@ def _claim(row, place):
         raise ValueError(f"{place}: {error}; paper, tolerance and direction are numbers or empty") from None
     choice(row["check"], f"{place}: check", CHECKS)
     if row["computed"] and not hasattr(measures, row["computed"]):
-        raise unknown_name(row["computed"], f"{place}: computed", measures.__all__)
+        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures")
     return Claim(**{**row, **numbers})
 
 

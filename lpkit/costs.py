@@ -17,7 +17,7 @@ from lpkit.checks import choice, whole_number
 from lpkit.networks import Dense, network as named_network
 from lpkit.systolic import Array, cycles_grid
 
-__all__ = ["Costs", "READINGS", "Reading", "bytes_of", "costs", "reading"]
+__all__ = ["Costs", "READINGS", "Reading", "bytes_of", "costs", "reading", "work_grid"]
 
 LAYERS = ("all", "convolutions", "main_path")
 LARGEST = 2**63 - 1  # of int64
@@ -250,18 +250,54 @@ def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", conv
     network = named_network(network) if isinstance(network, str) else network
     array = Array.parse(array) if isinstance(array, str) else array
     batch = whole_number(batch, "batch")
-    kept = _kept(network, choice(layers, "layers", LAYERS))
-    grid = cycles_grid(kept, [array], [batch], delta=delta, G=G, batching=batching, convention=convention,
-                       fold_overlap=fold_overlap)
-    F, G_cycles, delta_cycles = (grid[op][0, 0] for op in ("F", "G", "delta"))
-    if not first_layer_delta:
-        first = _first_layers(network)
-        delta_cycles = np.where([layer.name in first for layer in kept], 0, delta_cycles)
+    options = {"delta": delta, "G": G, "convention": convention, "fold_overlap": fold_overlap, "batching": batching}
+    kept, grid = _kept_grid(network, [array], [batch], layers, first_layer_delta, options)
+    F, G_cycles, delta_cycles = (work[0, 0] for work in grid)
     source = f"{convention}, {fold_overlap}, batch {batching}, delta {delta}, G {G}, layers {layers}"
     return Costs(f"{network.name} on {array}, batch {batch}", tuple(layer.name for layer in kept), F, G_cycles,
                  delta_cycles, *_sizes(network, kept, batch, bytes_per_element),
                  _first_consumers(network, kept), [layer.shared_input for layer in kept], "cycles", source,
                  bytes_per_element)
+
+
+def work_grid(network, arrays, batches, *, layers="all", first_layer_delta=False, **options):
+    """F, G and delta of every layer on every array at every batch size: the work columns of `costs`, vectorised.
+
+    Parameters
+    ----------
+    network : lpkit.networks.Network or str
+    arrays : sequence of lpkit.systolic.Array, length A
+    batches : sequence of int, length B
+    layers, first_layer_delta, **options
+        As in `costs`.
+
+    Returns
+    -------
+    F, G, delta : ndarray of int64, shape (A, B, L)
+
+    Raises
+    ------
+    ValueError
+        As `costs`.
+
+    Examples
+    --------
+    >>> F, G, delta = work_grid("sample4", [Array(32, 32), Array(64, 64)], [16, 32, 64])
+    >>> F.shape, int(F[0, 1, 0])
+    ((2, 3, 4), 1204506)
+    """
+    network = named_network(network) if isinstance(network, str) else network
+    return _kept_grid(network, arrays, batches, layers, first_layer_delta, options)[1]
+
+
+def _kept_grid(network, arrays, batches, layers, first_layer_delta, options):
+    """The layers kept, and their (F, G, delta)."""
+    kept = _kept(network, choice(layers, "layers", LAYERS))
+    grid = cycles_grid(kept, arrays, batches, **options)
+    if not first_layer_delta:
+        unneeded = _first_layers(network)
+        grid["delta"][..., [layer.name in unneeded for layer in kept]] = 0
+    return kept, tuple(grid[op] for op in ("F", "G", "delta"))
 
 
 def _kept(network, layers):

@@ -11,7 +11,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from lpkit.checks import whole_number
-from lpkit.costs import PLAIN, costs, reading
+from lpkit.costs import Reading, costs
+from lpkit.costs import reading as named_reading
 from lpkit.networks import Network, network
 from lpkit.partition import communication, plan
 from lpkit.systolic import Array
@@ -58,21 +59,33 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     [['pipedream', 43467592.0], ['optimal', 32159456.0]]
     """
     networks = [n if isinstance(n, Network) else network(n) for n in networks]
-    processors = [whole_number(p, "processors") for p in processors]
+    processors = processor_counts(processors)
     jobs = list(product(networks, arrays, batches))
     if not jobs or not processors or not planners:
         raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
-    work = partial(_cell, processors=processors, planners=tuple(planners), read=reading, choices=choices)
+    read = reading if isinstance(reading, Reading) else named_reading(reading)
+    work = partial(_cell, processors=processors, planners=tuple(planners), read=read, choices=choices)
     rows = map(work, jobs) if executor is None else executor.map(work, jobs)
     bar = tqdm(rows, total=len(jobs), delay=1, unit="cell", disable=None if progress else True)
     return pd.DataFrame([row for cell in bar for row in cell])
 
 
+def processor_counts(processors):
+    """`processors` as a list of ints of at least 1.
+
+    Examples
+    --------
+    >>> processor_counts(range(2, 5))
+    [2, 3, 4]
+    """
+    return [whole_number(p, "processors") for p in processors]
+
+
 def _cell(job, processors, planners, read, choices):
     """The rows of one (network, array, batch)."""
     net, array, batch = job
-    settings = {**reading(read).choices(), **choices}
-    array = _array(array, settings.pop("dataflow"))
+    settings = {**read.choices(), **choices}
+    array = _array(array, read.dataflow)
     layer_costs = costs(net, array, batch=batch, **settings)
     head = dict(network=net.name, array=f"{array.rows}x{array.columns}", batch=int(batch))
     return [head | _row(layer_costs, p, planner) for p, planner in product(processors, planners)]
@@ -88,5 +101,5 @@ def _row(layer_costs, processors, planner):
     made = plan(layer_costs, processors, planner)
     traffic = communication(made)
     return dict(processors=processors, planner=planner, period=float(made.period), total=int(layer_costs.total),
-                speedup=float(made.speedup), mandatory_bytes=float(traffic.mandatory),
-                additional_bytes=float(traffic.additional), stages=len(made.ends))
+                speedup=float(made.speedup), mandatory_bytes=float(traffic.total_mandatory),
+                additional_bytes=float(traffic.total_additional), stages=len(made.ends))

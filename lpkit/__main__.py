@@ -1,0 +1,238 @@
+"""The `lpkit` command: costs and plans anywhere; figures, check, claims and list in the repository.
+
+Every command takes ``--json``. Exit status: 0 done, 1 a check or a notebook failed, 2 wrong input (one line, no
+traceback).
+"""
+
+import json
+import os
+import sys
+
+import click
+
+from lpkit.partition import PLANNERS
+from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
+
+__all__ = ["main"]
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of a table.")
+NAMED = click.argument("source", metavar="NETWORK")
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit status.
+
+    Examples
+    --------
+    >>> main(["cost", "sample4", "--array", "0x32"])
+    2
+    """
+    try:
+        status = cli.main(args=arguments, prog_name="lpkit", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        return _fail("interrupted", 130)
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing to tell it
+        return 0
+    except (ValueError, OSError) as error:
+        return _fail(error)
+    return status if isinstance(status, int) else 0
+
+
+def _fail(message, status=2):
+    click.echo("lpkit: " + " ".join(str(message).split()), err=True)
+    return status
+
+
+def _show(frame, as_json, *, head=None, foot=()):
+    """Print a table for people or a JSON object for machines."""
+    from lpkit.display import Table
+
+    if as_json:
+        return _dump({**(head or {}), "rows": json.loads(frame.to_json(orient="records"))})
+    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), repr(Table(frame)), *foot]:
+        click.echo(line)
+
+
+def _dump(value):
+    click.echo(json.dumps(value, indent=1, default=float))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="layerpipe-lpkit", prog_name="lpkit")
+def cli():
+    """Pipeline-parallel training: costed, planned and checked against its papers."""
+
+
+def cost_options(command):
+    """The modelling choices, shared by `cost` and `plan`."""
+    options = [
+        click.option("--array", default="32x32", show_default=True, metavar="ROWSxCOLUMNS"),
+        click.option("--batch", default="32", show_default=True, metavar="N", help="Samples a mini-batch."),
+        click.option("--reading", "read", default="plain", show_default=True, metavar="NAME",
+                     help="Set of modelling choices: plain or closest (to the paper); the options below replace single ones."),
+        click.option("--dataflow", metavar="|".join(DATAFLOWS)),
+        click.option("--convention", metavar="|".join(CONVENTIONS)),
+        click.option("--fold-overlap", metavar="|".join(FOLD_OVERLAPS)),
+        click.option("--delta", metavar="|".join(DELTAS), help="How delta becomes a Gemm."),
+        click.option("--g-form", "G", metavar="|".join(G_FORMS), help="How G becomes a Gemm."),
+        click.option("--batching", metavar="|".join(BATCHINGS)),
+        click.option("--layers", metavar="all|convolutions|main_path"),
+        click.option("--first-layer-delta/--no-first-layer-delta", default=None,
+                     help="Count the gradient of the network's input."),
+        click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@NAMED
+@cost_options
+@click.option("--op", default="all", show_default=True, metavar="F|G|delta|all")
+@AS_JSON
+def cost(source, op, as_json, **choices):
+    """Cycles and bytes of every layer of NETWORK (a name or a file) on a systolic array."""
+    from lpkit.checks import choice
+    from lpkit.sources import layer_costs, topology_report
+
+    choice(op, "op", ("F", "G", "delta", "all"))
+    report = topology_report(source, **choices) if op in ("F", "all") else None
+    if report is not None:
+        return _show(report, as_json, head={"network": source, "array": choices["array"]})
+    found = layer_costs(source, **choices)
+    frame = found.to_frame().drop(columns=["first_consumer", "shared_input"])
+    frame = frame if op == "all" else frame[["layer", op]]
+    totals = {"F": found.F.sum(), "G": found.G.sum(), "delta": found.delta.sum(), "total": found.total}
+    foot = [f"total: {', '.join(f'{n} {_number(v)}' for n, v in totals.items() if op in (n, 'all'))} {found.unit}"]
+    _show(frame, as_json, head={"network": found.name, "unit": found.unit, "source": found.source}, foot=foot)
+
+
+def _number(value):
+    return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.6g}"
+
+
+@cli.command()
+@NAMED
+@click.option("-P", "--processors", default="4", show_default=True, metavar="N")
+@cost_options
+@click.option("--planner", default="optimal", show_default=True, metavar="|".join(PLANNERS))
+@click.option("--compare", is_flag=True, help="Print the period of every planner.")
+@click.option("--export", multiple=True, metavar="FILE", help="Write the plan as FILE.json or the stages as FILE.csv.")
+@AS_JSON
+def plan(source, processors, planner, compare, export, as_json, **choices):
+    """Split NETWORK over processors so that the slowest is as fast as can be."""
+    from lpkit.partition import plan as make
+    from lpkit.planfile import stage_table, to_dict, write_plan
+    from lpkit.sources import layer_costs
+
+    found = layer_costs(source, **choices)
+    made = make(found, _whole(processors), planner)
+    for path in export:
+        write_plan(made, path)
+    if as_json:
+        return _dump(to_dict(made) | ({"compare": _compared(found, made).to_dict("records")} if compare else {}))
+    click.echo(f"{found.name}: {planner}, {len(made.ends)} stages")
+    _show(stage_table(made), False, foot=_summary(made))
+    if compare:
+        _show(_compared(found, made), False)
+
+
+def _whole(text):
+    """A number from the command line; what is not one is refused further in, with the option's name."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _summary(made):
+    unit = made.costs.unit
+    lines = [f"period {_number(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor"]
+    if made.certificate is not None:
+        lines.append(made.certificate.text)
+    return lines + [f"note: {note}" for note in made.notes]
+
+
+def _compared(found, made):
+    """Every planner on the same costs: period ratio, time reduction and throughput gain against PipeDream."""
+    import pandas as pd
+
+    from lpkit.partition import plan as make
+
+    plans = {name: made if name == made.planner else make(found, made.processors, name) for name in PLANNERS}
+    old = float(plans["pipedream"].period)
+    return pd.DataFrame([
+        {"planner": name, "period": float(p.period), "speedup": float(p.speedup), "period ratio": old / float(p.period),
+         "time reduction": 1 - float(p.period) / old, "throughput gain": old / float(p.period) - 1}
+        for name, p in plans.items()
+    ])
+
+
+@cli.command("list")
+@AS_JSON
+def list_(as_json):
+    """Every table and figure with its notebook, and the claims each one checks."""
+    import pandas as pd
+
+    from lpkit.claims import read_claims
+    from lpkit.run import notebook_ids, title
+
+    claims = [claim.item for claim in read_claims()]
+    rows = [{"id": name, "claims": claims.count(name), "title": title(name)} for name in notebook_ids()]
+    _show(pd.DataFrame(rows), as_json)
+
+
+@cli.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("-p", "--parameter", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter.")
+@click.option("-j", "--jobs", default=2, show_default=True, metavar="N", help="Notebooks at a time (1 or 2).")
+@click.option("--out", metavar="DIR", help="Write there instead of figures/ and data/results/.")
+@click.option("--fresh", is_flag=True, help="Do not resume an interrupted batch.")
+@AS_JSON
+def figures(ids, pairs, jobs, out, fresh, as_json):
+    """Execute notebooks; write their figures and results; print the verdicts."""
+    from lpkit.claims import claims as table
+    from lpkit.run import run
+
+    batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh)
+    if as_json:
+        _dump(batch.to_dict())
+    elif not ids and not pairs and batch.exit_code == 0:
+        click.echo(repr(table()))
+    return batch.exit_code
+
+
+@cli.command()
+@click.option("-j", "--jobs", default=2, show_default=True, metavar="N", help="Notebooks at a time (1 or 2).")
+@AS_JSON
+def check(jobs, as_json):
+    """Re-run every notebook into a scratch folder and compare with what is committed."""
+    from lpkit.run import check as compare
+
+    result = compare(jobs=jobs)
+    if as_json:
+        _dump(result.to_dict())
+    return result.exit_code
+
+
+@cli.command()
+@click.argument("item", required=False, metavar="[ID]")
+@AS_JSON
+def claims(item, as_json):
+    """The verdict on every claim of the papers (or those of one notebook)."""
+    from lpkit.claims import claims as table
+    from lpkit.claims import verdicts
+
+    if as_json:
+        return _dump(json.loads(verdicts(item).to_json(orient="records")))
+    click.echo(repr(table(item)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""A plan as people and programs read it: a table of stages, a JSON document, a CSV file."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+
+from lpkit.checks import write_atomically
+from lpkit.partition import communication
+
+__all__ = ["SCHEMA", "stage_table", "to_dict", "write_plan"]
+
+SCHEMA = "lpkit-plan-1"
+
+
+def stage_table(plan):
+    """One row a stage: its layers, load, and the delta work taken from the stage before and given to the next.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns stage, layers (first and last name), load, fixed (F + G), delta_kept, delta_in, delta_out, in the unit
+        of the costs; out_fraction, the part of the moved layers' delta that leaves; mandatory_bytes and
+        additional_bytes over the boundary to the next stage (the paper's accounting).
+
+    Examples
+    --------
+    >>> import lpkit as lp
+    >>> made = lp.plan(lp.costs("sample4", **lp.READINGS["closest"].choices()), 3)
+    >>> stage_table(made)[["stage", "layers", "load"]].values.tolist()
+    [[1, 'conv1', 32159456], [2, 'conv2', 32159456], [3, 'conv3 .. conv4', 32159456]]
+    """
+    traffic = communication(plan)
+    return pd.DataFrame([_stage_row(plan, stage, layers, traffic) for stage, layers in enumerate(plan.stages, 1)])
+
+
+def _stage_row(plan, stage, layers, traffic):
+    work, rows = plan.costs, [l - 1 for l in layers]
+    names = [work.layers[rows[0]], work.layers[rows[-1]]]
+    given = [(layer, amount) for layer, source, _, amount in plan.moved if source == stage]
+    out, taken = sum(a for _, a in given), sum(a for _, _, target, a in plan.moved if target == stage)
+    whole = sum(work.delta[layer - 1].item() for layer, _ in given)
+    last = stage == len(plan.stages)
+    return {
+        "stage": stage, "layers": " .. ".join(dict.fromkeys(names)), "load": _number(plan.loads[stage - 1]),
+        "fixed": (work.F[rows].sum() + work.G[rows].sum()).item(),
+        "delta_kept": _number(work.delta[rows].sum().item() - out), "delta_in": _number(taken),
+        "delta_out": _number(out), "out_fraction": float(out / whole) if whole else 0.0,
+        "mandatory_bytes": 0 if last else _number(traffic.mandatory[stage - 1]),
+        "additional_bytes": 0 if last else _number(traffic.additional[stage - 1]),
+    }
+
+
+def _number(value):
+    """An int where the value is whole, else the nearest float: what JSON and CSV can hold."""
+    exact = Fraction(value)
+    return exact.numerator if exact.denominator == 1 else float(exact)
+
+
+def to_dict(plan):
+    """The plan as plain numbers, text, lists and dicts (the JSON document)."""
+    sure = plan.certificate
+    full = communication(plan, "full")
+    return {
+        "schema": SCHEMA, "model": plan.costs.name, "unit": plan.costs.unit, "cost_source": plan.costs.source,
+        "planner": plan.planner, "processors": plan.processors, "layers": list(plan.costs.layers),
+        "ends": list(plan.ends), "period": _number(plan.period), "speedup": float(plan.speedup),
+        "total": _number(plan.costs.total), "stages": stage_table(plan).to_dict("records"),
+        "moved": [{"layer": l, "from": s, "to": t, "amount": _number(a)} for l, s, t, a in plan.moved],
+        "communication": {
+            "mandatory_bytes": _number(full.total_mandatory),
+            "additional_bytes_paper": _number(communication(plan).total_additional),
+            "additional_bytes_full": _number(full.total_additional),
+        },
+        "certificate": None if sure is None else {
+            "average_bound": _number(sure.average_bound), "saturation_period": _number(sure.saturation_period),
+            "binding": None if sure.binding is None else list(sure.binding), "saturates_at": sure.saturates_at,
+            "text": sure.text,
+        },
+        "notes": list(plan.notes),
+    }
+
+
+def write_plan(plan, path):
+    """Write the plan to `path`: the whole of it as ``.json``, its stages as ``.csv``; never half a file.
+
+    Raises
+    ------
+    ValueError
+        If the name ends in something else or the folder cannot be written to.
+    """
+    name = Path(path).name
+    if name.endswith(".json") and name != "trace.json":
+        return write_atomically(path, json.dumps(to_dict(plan), indent=1) + "\n")
+    if name.endswith(".csv") and name != "schedule.csv":
+        return write_atomically(path, stage_table(plan).to_csv(index=False, lineterminator="\n"))
+    raise ValueError(f"cannot export {str(path)!r}; a plan is written as NAME.json, its stages as NAME.csv "
+                     "(trace.json and schedule.csv are names of timelines, which this version does not write)")

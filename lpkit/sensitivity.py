@@ -1,0 +1,155 @@
+"""The mean gain over a baseline under every combination of modelling choices: which reading gives which number.
+
+Every choice the paper leaves open is an axis; the full product is computed, thousands of cost vectors at a time
+(`lpkit.periods`), so that "under which reading does the paper's number come out" is a question with an answer.
+"""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from lpkit.costs import costs, work_grid
+from lpkit.networks import Network, network
+from lpkit.periods import (
+    algorithm1_periods, equal_layers_periods, movable_delta, optimal_periods, pipedream_periods,
+)  # fmt: skip
+from lpkit.sweep import PAPER_ARRAYS, PAPER_PROCESSORS, processor_counts
+from lpkit.systolic import Array
+
+__all__ = ["SENSITIVITY_CHOICES", "SENSITIVITY_VALUES", "sensitivity", "sensitivity_summary"]
+
+SENSITIVITY_CHOICES = {
+    "first_layer_delta": (False, True),
+    "delta": ("col2im", "zero_insert", "phases"),
+    "G": ("a", "b"),
+    "dataflow": ("ws", "os", "is"),
+    "convention": ("exact", "preload_hidden", "scalesim", "scalesim_v1", "ispass20"),
+    "batching": ("folded", "per_image"),
+    "layers": ("all", "convolutions", "main_path"),
+}
+BASELINES = {"pipedream": pipedream_periods, "equal_layers": equal_layers_periods}
+SENSITIVITY_VALUES = ("mean_gain", "mean_reduction", "best_gain_8", "best_reduction_8")
+CHUNK = 256  # cost vectors at a time: what the exact planner sweeps over stays in the processor's cache
+PRECISION = 1e-5  # of the exact planner's periods: gains are right to 0.001 %
+PAPER = {"43 %": (0.43, "mean_gain"), "25 %": (0.25, "mean_gain")}
+
+
+def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=(32,), processors=PAPER_PROCESSORS,
+                choices=None):
+    """Gain of LayerPipe over a baseline for every combination of choices, baselines and planners.
+
+    Parameters
+    ----------
+    networks : sequence of str or Network
+    arrays : sequence of int
+        Sizes of square arrays.
+    batches, processors : sequence of int
+    choices : mapping of str to sequence, optional
+        Options of each choice; by default all of `SENSITIVITY_CHOICES`. A choice left out takes all its options.
+        ``preload_hidden`` stands for the exact convention with hidden preloads.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a combination: the choices, ``baseline``, ``planner``, and of the plans of the grid ``mean_gain``
+        (throughput gain: old period over new - 1), ``mean_reduction`` (time reduction: 1 - new over old),
+        ``best_gain_8`` and ``best_reduction_8`` (largest with 8 processors; NaN where 8 is not in `processors`).
+        Combinations that are not defined (`scalesim_v1` and `preload_hidden` on an os array) are left out.
+
+    Examples
+    --------
+    >>> only = {name: options[:1] for name, options in SENSITIVITY_CHOICES.items()}
+    >>> rows = sensitivity(["vgg16"], [32], processors=[2, 8], choices=only)
+    >>> rows[["baseline", "planner"]].values.tolist()
+    [['pipedream', 'algorithm1'], ['pipedream', 'optimal'], ['equal_layers', 'algorithm1'], ['equal_layers', 'optimal']]
+    """
+    options = SENSITIVITY_CHOICES | dict(choices or {})
+    combinations = [c for c in (dict(zip(options, v)) for v in product(*options.values())) if _defined(c)]
+    nets = [n if isinstance(n, Network) else network(n) for n in networks]
+    processors = processor_counts(processors)
+    periods = [_periods(net, combinations, arrays, batches, max(processors)) for net in nets]
+    rows = []
+    for baseline, planner in product(BASELINES, ("algorithm1", "optimal")):
+        old, new = (np.concatenate([p[name] for p in periods], axis=1) for name in (baseline, planner))
+        values = _values(old, new, processors)
+        rows += [c | {"baseline": baseline, "planner": planner} | {n: float(v[i]) for n, v in values.items()}
+                 for i, c in enumerate(combinations)]
+    return pd.DataFrame(rows)
+
+
+def _defined(choices):
+    return choices["dataflow"] != "os" or choices["convention"] not in ("scalesim_v1", "preload_hidden")
+
+
+def _periods(net, combinations, arrays, batches, processors):
+    """Periods of every planner: name -> array (combinations, grid cells, processors)."""
+    result = {}
+    for layers in dict.fromkeys(c["layers"] for c in combinations):
+        which = [i for i, c in enumerate(combinations) if c["layers"] == layers]
+        grids = [_work(net, arrays, batches, combinations[i]) for i in which]
+        cells = len(grids[0][0])
+        work, delta = (np.concatenate([g[part] for g in grids]) for part in (0, 1))
+        found = _planned(work, *movable_delta(delta, costs(net, layers=layers).first_consumer), processors)
+        for name, rows in found.items():
+            table = result.setdefault(name, np.empty((len(combinations), cells, processors)))
+            table[which] = rows.reshape(len(which), cells, processors)
+    return result
+
+
+def _work(net, arrays, batches, choices):
+    """All work, and delta, of every cell of the grid under one combination: two arrays of shape (cells, L)."""
+    choices = dict(choices)
+    dataflow = choices.pop("dataflow")
+    arrays = [Array(size, size, dataflow) for size in arrays]
+    if choices["convention"] == "preload_hidden":
+        choices |= {"convention": "exact", "fold_overlap": "preload_hidden"}
+    F, G, delta = work_grid(net, arrays, batches, **choices)
+    return [w.reshape(-1, w.shape[-1]) for w in (F + G + delta, delta)]
+
+
+def _planned(work, own, before, processors):
+    """Periods of all planners for each row; equal rows are planned once."""
+    rows, inverse = np.unique(np.hstack([work, own, before]), axis=0, return_inverse=True)
+    work, own, before = np.hsplit(rows, 3)
+    chunks = [slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK)]
+    best = [optimal_periods(work[c], own[c], processors, before=before[c], precision=PRECISION) for c in chunks]
+    found = {name: plan(work, processors) for name, plan in BASELINES.items()}
+    found |= {"algorithm1": algorithm1_periods(work, own, processors), "optimal": np.concatenate(best)}
+    return {name: periods[inverse] for name, periods in found.items()}
+
+
+def _values(old, new, processors):
+    """The four numbers of each combination from periods of shape (combinations, cells, processors)."""
+    columns = np.array(processors) - 1
+    gain, reduction = (old / new - 1)[:, :, columns], (1 - new / old)[:, :, columns]
+    at_8 = [i for i, p in enumerate(processors) if p == 8]
+    best = [g[:, :, at_8[0]].max(axis=1) if at_8 else np.full(len(old), np.nan) for g in (gain, reduction)]
+    return dict(zip(SENSITIVITY_VALUES, (gain.mean(axis=(1, 2)), reduction.mean(axis=(1, 2)), *best)))
+
+
+def sensitivity_summary(frame, choices):
+    """What each option of each choice does to the mean gain, over all combinations of the others.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        From `sensitivity`.
+    choices : sequence of str
+        Columns to go through.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns choice, option, mean, least and largest mean gain, and the share of combinations within 10 % of the
+        paper's 43 % and 25 %, and with a best gain above 80 % at 8 processors.
+    """
+    rows = []
+    for choice in choices:
+        for option, part in frame.groupby(choice, sort=False):
+            gain = part["mean_gain"]
+            near = {f"share near {name}": float(((part[column] - at).abs() <= 0.1 * at).mean())
+                    for name, (at, column) in PAPER.items()}
+            rows.append({"choice": choice, "option": str(option), "mean gain": gain.mean(), "least": gain.min(),
+                         "largest": gain.max()} | near | {"share > 80 % at 8": float((part["best_gain_8"] > 0.8).mean())})
+    return pd.DataFrame(rows)
