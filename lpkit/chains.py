@@ -1,12 +1,12 @@
 """From costs to a chain in whole units: what may move where, in which pieces, over which links.
 
-Float costs are put on a grid of the total times 2^-59, so that one exact programme serves both kinds.
+Float costs are put on a grid of the total times 2^-80, so that one exact programme serves both kinds.
 """
 
 import math
 from collections import defaultdict
 from fractions import Fraction
-from itertools import product
+from itertools import accumulate, product
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from lpkit.parametric import Chain
 
 __all__ = ["chain_of", "check_processors", "granularity_of", "movable", "split_amount"]
 
+GRID_BITS = 80  # of the total of float costs: finer than their own rounding
 MOST_SUMS = 10**6  # amounts that the tiles of one cut may make up
 
 
@@ -96,76 +97,63 @@ def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
     memory : number of bytes of a stage, optional
     """
     work, delta, unit = _whole(costs, tiles)
-    caps = np.where(np.zeros(len(costs), bool) if may is None else may, delta, 0)
-    prefix = np.concatenate([[0 * work[0]], np.cumsum(work)])
-    options = _options(costs, caps, tiles)
-    links = None if link_times is None else [Fraction(0), *(Fraction(t) * unit for t in link_times), Fraction(0)]
+    may = [False] * len(costs) if may is None else may.tolist()
+    caps = [d if m else 0 for d, m in zip(delta, may)]
+    prefix = list(accumulate(work, initial=0))
+    options, full = _options(costs, caps, tiles)
+    links = None if link_times is None else [Fraction(0), *(t * unit for t in link_times), Fraction(0)]
     if memory is not None:
-        stage = np.concatenate([[0], np.cumsum((costs.weight_bytes + costs.input_bytes).astype(object))])
-        memory = (stage, math.floor(min(memory, Fraction(int(stage[-1]) * len(costs)))))
-    return Chain(prefix=prefix, layer_caps=caps, links=links, memory=memory, tiled=tiles is not None, **options), unit
+        held = list(accumulate((costs.weight_bytes + costs.input_bytes).tolist(), initial=0))
+        memory = (held, math.floor(min(memory, held[-1] * len(costs))))
+    return Chain(prefix, caps, options, full, links, memory), unit
 
 
 def _whole(costs, tiles):
     """Work and delta in whole units, so that each tile of a delta is whole too, and units per unit of the costs."""
+    rest, delta = (costs.F + costs.G).tolist(), costs.delta.tolist()
     if costs.unit == "cycles":
-        parts = [] if tiles is None else [t // math.gcd(t, d) for t, d in zip(tiles, costs.delta.tolist())]
-        unit = Fraction(math.lcm(*parts))
-        kind = object if costs.total * unit >= 2**60 else np.int64
-        return costs.work.astype(kind) * int(unit), costs.delta.astype(kind) * int(unit), unit
-    power = min(59 - math.frexp(costs.total)[1], 1000)
-    rest, delta = (np.rint(np.ldexp(v, power)).astype(np.int64) for v in (costs.F + costs.G, costs.delta))
+        unit = 1 if tiles is None else math.lcm(*(t // math.gcd(t, d) for t, d in zip(tiles, delta)))
+        delta = [d * unit for d in delta]
+        return [r * unit + d for r, d in zip(rest, delta)], delta, Fraction(unit)
+    power = min(GRID_BITS - math.frexp(costs.total)[1], 1000)
+    rest, delta = ([round(math.ldexp(x, power)) for x in column] for column in (rest, delta))
     if tiles is not None:
-        delta = -(-delta // np.array(tiles)) * np.array(tiles)
-    return rest + delta, delta, Fraction(2) ** power
-
-
-def _members(costs, caps):
-    """For each cut: the layers (1-based, ascending) whose delta may move across it."""
-    members = defaultdict(list)
-    for layer in (np.flatnonzero(caps > 0) + 1).tolist():
-        members[int(costs.first_consumer[layer - 1]) - 1].append(layer)
-    return members
+        delta = [-(-d // t) * t for d, t in zip(delta, tiles)]
+    return [r + d for r, d in zip(rest, delta)], delta, Fraction(2) ** power
 
 
 def _options(costs, caps, tiles):
-    """Columns of `Chain`: for each cut, what a stage can pass on, by how many of the cut's layers it holds."""
-    L, members = len(caps), _members(costs, caps)
-    size = np.ones_like(caps) if tiles is None else np.maximum(caps // np.array(tiles), 1)
-    full, sums = np.zeros(L + 1, caps.dtype), {}
-    if all(layers == [end] for end, layers in members.items()):
-        full[1:L] = caps[:-1]
-        ends = np.arange(1, L + 1)
-        return dict(full=full, ends=ends, places=ends - 1, caps=full[1:], tiles=size, starts=np.arange(L + 1), sums=sums)
-    rows = []
-    for end in range(1, L + 1):
-        layers = members.get(end, [])
-        full[end] = sum(caps[l - 1] for l in layers)
+    """`Chain.options` and `Chain.full`: for each cut, what a stage can pass on, by how many of its layers it holds."""
+    L, members = len(caps), defaultdict(list)
+    for layer, (cap, reader) in enumerate(zip(caps, costs.first_consumer.tolist()), 1):
+        if cap:
+            members[reader - 1].append(layer)
+    places = [[] for _ in range(L)]
+    for end in range(L, 0, -1):
+        layers = members[end]
         for n, first in enumerate(layers):
-            rows.append((first - 1, end, tuple(layers[n:])))
+            places[first - 1].append((end, *_cap_and_grain(layers[n:], caps, tiles)))
         if end not in layers:
-            rows.append((end - 1, end, ()))
-    rows.sort()
-    places, ends, groups = zip(*rows)
-    if tiles is not None:
-        sums = {o: _sums(group, size, tiles) for o, group in enumerate(groups) if len(group) > 1}
-    columns = dict(
-        caps=np.array([sum(caps[l - 1] for l in group) for group in groups], caps.dtype),
-        tiles=np.array([size[group[0] - 1] if len(group) == 1 else 1 for group in groups], caps.dtype),
-    )
-    starts = np.searchsorted(places, np.arange(L + 1))
-    return dict(full=full, ends=np.array(ends), places=np.array(places), starts=starts, sums=sums, **columns)
+            places[end - 1].append((end, 0, None))
+    full = [0, *(sum(caps[l - 1] for l in members[end]) for end in range(1, L + 1))]
+    return [tuple(place) for place in places], full
 
 
-def _sums(group, size, tiles):
+def _cap_and_grain(group, caps, tiles):
+    """Most work that the deltas of `group` can pass on, and which amounts their tiles make (None: any)."""
+    cap = sum(caps[l - 1] for l in group)
+    if tiles is None:
+        return cap, None
+    return (cap, cap // tiles[group[0] - 1]) if len(group) == 1 else (cap, _sums(group, caps, tiles))
+
+
+def _sums(group, caps, tiles):
     """All amounts that whole tiles of the deltas of `group` make, sorted."""
     if math.prod(tiles[l - 1] + 1 for l in group) > MOST_SUMS:
         raise ValueError(f"the tiles of layers {', '.join(map(str, group))}, which move to the same stage, make more than "
                          f"{MOST_SUMS} amounts; give a coarser granularity")
-    amounts = np.zeros(1, size.dtype)
-    for layer in group:
-        amounts = np.unique(np.add.outer(amounts, size[layer - 1] * np.arange(tiles[layer - 1] + 1)))
-    return amounts
+    columns = [[caps[l - 1] // tiles[l - 1] * n for n in range(tiles[l - 1] + 1)] for l in group]
+    return sorted(set(map(sum, product(*columns))))
 
 
 def split_amount(costs, caps, tiles, stage, amount):

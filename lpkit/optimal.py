@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -120,21 +121,26 @@ def denominators(task, processors):
     return processors if task.costs.unit == "cycles" and task.tiles is None else 1
 
 
+def _work(task):
+    """Work of each layer in units."""
+    return [b - a for a, b in pairwise(task.chain.prefix)]
+
+
 def bounds(task):
     """Least period in units of any number of processors, from intervals of layers: ``(period, (a, b))``."""
-    return interval_bound(np.diff(task.chain.prefix).tolist(), leaving(task))
+    return interval_bound(_work(task), leaving(task))
 
 
 def is_plain(task):
     """Whether each delta may move on its own at the cut after its layer, in any amount, over any link."""
     chain = task.chain
-    alone = len(chain.ends) == len(task.costs) and np.array_equal(chain.full[1:-1], chain.layer_caps[:-1])
+    alone = chain.full[1:-1] == chain.caps[:-1] and all(len(place) == 1 for place in chain.options)
     return alone and task.tiles is None and task.links is None and chain.memory is None
 
 
 def leaving(task):
     """For each b the most work of layers up to b that may move to a stage after them: at most one cut's worth."""
-    caps, readers = task.chain.layer_caps.tolist(), task.costs.first_consumer.tolist()
+    caps, readers = task.chain.caps, task.costs.first_consumer.tolist()
     waiting, most = Counter(), []
     for b, (cap, reader) in enumerate(zip(caps, readers), 1):
         waiting.pop(b, None)
@@ -146,7 +152,7 @@ def leaving(task):
 
 def solved(task, processors):
     """Least period in units with the chosen stages and shifts, ``(period, ends, shifts)``."""
-    lower = max(Fraction(int(task.chain.prefix[-1]), processors), bounds(task)[0])
+    lower = max(Fraction(task.chain.prefix[-1], processors), bounds(task)[0])
     most = denominators(task, processors)
     found = least_period(task.chain, processors, most, lower, partial(_tightened, task))
     if found is None:
@@ -158,16 +164,16 @@ def solved(task, processors):
 
 def within(task, period, processors):
     """`partition_within` for a period in units, over the links that keep to it."""
-    allowed = task.chain.links and np.array([link <= period for link in task.chain.links])
+    allowed = task.chain.links and [link <= period for link in task.chain.links]
     whole = denominators(task, processors) == 1
     return partition_within(task.chain, Fraction(math.floor(period)) if whole else period, processors, allowed)
 
 
 def _tightened(task, ends, shifts):
     """Least period in units of given stages (with tiles: of given shifts too), links included."""
-    loads = [sum(part) for part in _by_stage(np.diff(task.chain.prefix).tolist(), ends)]
+    loads = [sum(part) for part in _by_stage(_work(task), ends)]
     if task.tiles is None:
-        period = interval_bound(loads, _caps_by_stage(task, task.chain.layer_caps.tolist(), ends))[0]
+        period = interval_bound(loads, _caps_by_stage(task, task.chain.caps, ends))[0]
         period = at_or_above(period, denominators(task, len(ends)))
     else:
         period = max(load - up + down for load, up, down in zip(loads, [*shifts, 0], [0, *shifts]))
@@ -192,7 +198,7 @@ def _moved(task, ends, shifts, period):
         caps = np.where(task.may, task.costs.delta, 0).tolist()
         shifts, worth = _least_shifts(task, caps, ends, period), lambda layer, share: plain(share)
     else:
-        caps = task.chain.layer_caps.tolist()
+        caps = task.chain.caps
         worth = partial(_of_tiles, task)
     moves = []
     for k, (stage, shift) in enumerate(zip(stages, shifts), 1):
@@ -203,7 +209,7 @@ def _moved(task, ends, shifts, period):
 
 def _of_tiles(task, layer, units):
     """Work, in the unit of the costs, of the tiles of `layer` that take so many `units`."""
-    tiles, whole = task.tiles[layer - 1], int(task.chain.layer_caps[layer - 1])
+    tiles, whole = task.tiles[layer - 1], task.chain.caps[layer - 1]
     return plain(task.costs.delta[layer - 1].item() * Fraction(units * tiles // whole, tiles))
 
 
@@ -227,7 +233,7 @@ def certificate(task, plan, period):
     costs, processors = plan.costs, plan.processors
     least, interval = bounds(task)
     saturation, stages = _saturation(task, period, len(plan.ends), least)
-    if period == at_or_above(Fraction(int(task.chain.prefix[-1]), processors), denominators(task, processors)):
+    if period == at_or_above(Fraction(task.chain.prefix[-1], processors), denominators(task, processors)):
         binding = (1, len(costs), processors)
     elif period == at_or_above(least, denominators(task, processors)):
         binding = (*interval, interval[1] - interval[0] + 1)

@@ -11,41 +11,33 @@ Source: exchange argument on the chain; the least period of given cuts is an int
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 __all__ = ["Chain", "at_or_above", "below", "interval_bound", "least_period", "partition_within"]
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain of L layers in whole units. An option (end j, place, cap) is a stage that ends with layer j, starts at or
-    below layer place+1 and so may pass up to `cap` work to the stage above.
+    """A chain of L layers in whole units (Python integers: nothing overflows).
 
-    prefix : work of the first i layers, shape (L+1,).
-    layer_caps : delta of each layer that may move, shape (L,).
-    full : largest cap of each cut, shape (L+1,); 0 at both ends.
-    ends, places, caps, tiles : options sorted by place, one or more for each place 0..L-1; tiles divide the caps.
-    starts : first option of each place, shape (L+1,).
-    sums : for options of several layers with tiles: the amounts that can be made up, sorted.
-    links : time of the link at each cut 0..L, or None. memory : (bytes of the first i layers, bytes of a stage) or None.
-    tiled : whether only whole tiles may be moved.
+    prefix : work of the first i layers, for i = 0..L.
+    caps : delta of each layer that may move.
+    options : for each place i = 0..L-1 a tuple of (end, cap, grain): a stage that starts at or below layer i+1 and ends
+        with layer `end` may pass up to `cap` work to the next stage; any part of it, or with tiles what `grain` makes:
+        multiples of an int, or the members of a sorted list. Each end is an option of the place before it.
+    full : largest cap at the cut after i layers; 0 at both ends.
+    links : time of the link at the cut after i layers, or None.
+    memory : (bytes of the first i layers, for i = 0..L; bytes that a stage holds), or None.
     """
 
-    prefix: np.ndarray
-    layer_caps: np.ndarray
-    full: np.ndarray
-    ends: np.ndarray
-    places: np.ndarray
-    caps: np.ndarray
-    tiles: np.ndarray
-    starts: np.ndarray
-    sums: dict
+    prefix: list
+    caps: list
+    options: list
+    full: list
     links: list | None = None
     memory: tuple | None = None
-    tiled: bool = False
 
 
 def interval_bound(work, caps):
@@ -123,176 +115,164 @@ def partition_within(chain, period, processors, open_cuts=None):
     """Fewest stages within `period`: ``(ends, shifts)``, or None if `processors` stages are not enough.
 
     The stages are chosen from the input on: each as short as the stages above it can bear; shifts are the least amounts
-    that keep the stage within the period. `open_cuts` marks the cuts 0..L that are allowed.
+    that keep a stage within the period. `open_cuts` tells for each cut 0..L whether it is allowed.
     """
-    scaled = _scaled(chain, period.denominator, period.numerator)
-    climb = _climb_in_memory if chain.memory else _climb
-    spare, history = climb(scaled, period.numerator, processors, open_cuts)
+    scaled = _scaled(chain, period.denominator)
+    if open_cuts is not None:
+        options = [tuple(o for o in place if open_cuts[o[0]]) for place in scaled.options]
+        scaled = Chain(**(vars(scaled) | {"options": options}))
+    spare, history = (_climb_in_memory if chain.memory else _climb)(scaled, period.numerator, processors)
     if spare is None:
         return None
-    ends, shifts = _descend(scaled, period.numerator, spare, history, open_cuts)
-    return ends, [Fraction(int(s), period.denominator) for s in shifts]
+    ends, shifts = _descend(scaled, period.numerator, spare, history)
+    return ends, [Fraction(shift, period.denominator) for shift in shifts]
 
 
-def _scaled(chain, factor, period):
-    """The chain with all work times `factor`; as Python integers where 64 bits would not hold it."""
-    wide = max(int(chain.prefix[-1]) * factor, period) >= 2**60
-    kind = object if wide else np.int64
-    if factor == 1 and chain.prefix.dtype == kind:
+def _scaled(chain, factor):
+    """The chain with all work times `factor`; only chains without tiles meet a factor other than 1."""
+    if factor == 1:
         return chain
-    columns = {name: getattr(chain, name).astype(kind) * factor for name in ("prefix", "full", "caps", "tiles")}  # not layer_caps: the search does not read them
-    return Chain(**(vars(chain) | columns))
+    options = [tuple((end, cap * factor, grain) for end, cap, grain in place) for place in chain.options]
+    columns = {"prefix": [w * factor for w in chain.prefix], "full": [c * factor for c in chain.full]}
+    return Chain(**(vars(chain) | columns | {"options": options}))
 
 
-def _never(chain):
-    """A number above every key: ``int`` for wide chains."""
-    return 2**62 if chain.prefix.dtype == np.int64 else 1 << (int(chain.prefix[-1]).bit_length() + 64)
+def _climb(chain, period, processors):
+    """Spare time of every cut after 1, 2, .. stages from the end, until cut 0 is reached: the list, and how to undo it.
 
-
-def _amounts(chain, options, room):
-    """What each of the `options` (a slice) can pass on when the stage above has `room`."""
-    amounts = np.minimum(chain.caps[options], room)
-    if chain.tiled:
-        amounts -= amounts % chain.tiles[options]
-        for option in [o for o in chain.sums if options.start <= o < options.stop]:
-            at = option - options.start
-            sums = chain.sums[option]
-            amounts[at] = sums[max(np.searchsorted(sums, room[at], "right") - 1, 0)]
-    return amounts
-
-
-def _keys(chain, low, high, spare, never, open_cuts):
-    """For each place low..high-1: least W(1, j) - passed amount over its options whose stage above is feasible."""
-    options = slice(int(chain.starts[low]), int(chain.starts[high]))
-    ends = chain.ends[options]
-    room = spare[ends]
-    keys = chain.prefix[ends] - _amounts(chain, options, room)
-    shut = room < 0 if open_cuts is None else (room < 0) | ~open_cuts[ends]
-    keys[shut] = never
-    if len(keys) == high - low:
-        return keys
-    return np.minimum.reduceat(keys, chain.starts[low:high] - options.start)
-
-
-def _climb(chain, period, processors, open_cuts):
-    """Spare time of every cut after 0, 1, .. stages, until cut 0 is reached: the spare array and how to undo it.
-
-    Only cuts below one whose useful spare time has just changed can change, and only cuts whose lower layers fit the
-    stages that are left matter, so each stage works on a short window.
+    -1 stands for a cut that is not reached. Only cuts below one whose useful spare time (up to the cap) has just
+    changed can change, and only cuts whose lower layers fit the stages that are left matter: each stage works on a
+    short window, and all of them together on about 2 L cuts.
     """
     prefix, full, L = chain.prefix, chain.full, len(chain.prefix) - 1
-    never, reach = _never(chain), int((chain.ends - chain.places).max())
-    spare, useful = np.full(L + 1, -1, prefix.dtype), np.full(L + 1, -1, prefix.dtype)
-    keys, least = np.full(L, never, prefix.dtype), np.full(L + 1, never, prefix.dtype)
-    spare[L] = useful[L] = 0
-    history, low, high = [], L, L
-    total, lift = int(prefix[L]), int(full.max())
+    never = prefix[L] + period + 1
+    spare, keys, least = [-1] * L + [0], [never] * L, [never] * (L + 1)
+    reach = max((o[0] - place for place, options in enumerate(chain.options) for o in options[:1]), default=1)
+    lift, low, high, deepest, history = max(full), L, L, L, []
     for left in range(processors, 0, -1):
-        if left * period + lift < total:
-            high = min(high, int(np.searchsorted(prefix, left * period + lift, "right")) - 1)
+        high = min(high, bisect_right(prefix, left * period + lift) - 1)
         if high < max(low, 1):
-            return None, None
-        first = max(low - reach, 0)
-        keys[first:high] = _keys(chain, first, high, spare, never, open_cuts)
-        after = int(least[high]) if high < L else never
-        bottom = min(int(np.searchsorted(prefix, min(int(keys[first:high].min()), after) - period)), high)
-        window = slice(bottom, high)
-        runs = np.minimum.accumulate(keys[window][::-1])[::-1]
-        least[window] = np.minimum(runs, after, out=runs)
-        new = prefix[window] - runs
-        new += period
-        new = np.maximum(new, -1, out=new)
-        history.append((window, spare[window].copy()))
-        spare[window] = new
-        if bottom == 0 and new[0] >= 0:
-            return spare, history
-        new = np.minimum(new, full[window])
-        changed = np.flatnonzero(new != useful[window])
-        if not len(changed):
-            return None, None
-        useful[window] = new
-        low, high = bottom + int(changed[0]), bottom + int(changed[-1])
-    return None, None
-
-
-def _climb_in_memory(chain, period, processors, open_cuts):
-    """As `_climb` where stage n from the end keeps n versions, so that its length is limited by n.
-
-    No suffix minimum here: every length of a stage is tried, for all cuts at once.
-    """
-    prefix, L = chain.prefix, len(chain.prefix) - 1
-    bytes_before, limit = chain.memory
-    spare = np.full(L + 1, -1, prefix.dtype)
-    spare[L] = 0
-    history, never = [], _never(chain)
-    for versions in range(1, processors + 1):
-        keys = prefix[chain.ends] - _amounts(chain, slice(0, len(chain.ends)), spare[chain.ends])
-        shut = spare[chain.ends] < 0
-        keys[shut if open_cuts is None else shut | ~open_cuts[chain.ends]] = never
-        furthest = np.searchsorted(bytes_before, bytes_before + limit // versions, "right") - 1
-        least = np.full(L + 1, never, prefix.dtype)
-        # An option serves the cuts i <= place from which its end is still within the memory.
-        nearest = np.searchsorted(furthest, chain.ends)
-        for back in range(int(np.max(chain.places - nearest, initial=-1)) + 1):
-            at = chain.places - back
-            fits = at >= nearest
-            np.minimum.at(least, at[fits], keys[fits])
-        new = np.maximum(np.maximum(prefix + period - least, -1), spare)
-        history.append((slice(0, L + 1), spare))
-        if new[0] >= 0:
-            return new, history
-        if np.array_equal(new, spare) and versions > L:
             break
-        spare = new
+        first, changes = max(low - reach, 0), []
+        for i in range(first, high):
+            keys[i] = _key(prefix, spare, chain.options[i], never)
+        best = least[high]
+        for i in range(high - 1, -1, -1):
+            best = min(best, keys[i])
+            room = prefix[i] + period - best
+            if i < first and (best == least[i] or (room < 0 and i < deepest)):
+                break
+            least[i] = best
+            if room >= 0 and room != spare[i]:
+                changes.append((i, room))
+        useful = [i for i, _ in changes if spare[i] < full[i]]
+        history.append([(i, spare[i]) for i, _ in changes])
+        for i, room in changes:
+            spare[i] = room
+        if spare[0] >= 0:
+            return spare, history
+        if not useful:
+            break
+        deepest = min(deepest, first)
+        high, low = useful[0], useful[-1]
     return None, None
 
 
-def _descend(chain, period, spare, history, open_cuts):
+def _key(prefix, spare, options, never):
+    """Least W(1, end) - passed work over the options of a place whose stage above is feasible."""
+    best = never
+    for end, cap, grain in options:
+        room = spare[end]
+        if room >= 0:
+            key = prefix[end] - (_passed(cap, room, grain) if grain else room if room < cap else cap)
+            if key < best:
+                best = key
+    return best
+
+
+def _passed(cap, room, grain):
+    """Most work, in whole tiles, that can be passed to a stage with `room`."""
+    if isinstance(grain, int):
+        return min(cap, room) // grain * grain
+    return grain[bisect_right(grain, room) - 1]
+
+
+def _needed(need, grain):
+    """`need` rounded up to what whole tiles make; infinite above all of them."""
+    if isinstance(grain, int):
+        return -(-need // grain) * grain
+    place = bisect_left(grain, need)
+    return grain[place] if place < len(grain) else math.inf
+
+
+def _climb_in_memory(chain, period, processors):
+    """As `_climb` where the n-th stage from the end holds n versions, so that its length has a limit that falls with n.
+
+    No suffix minimum then: each end of a stage is tried.
+    """
+    prefix, L, lift = chain.prefix, len(chain.prefix) - 1, max(chain.full)
+    spare, low, history = [-1] * L + [0], L, []
+    for versions in range(1, processors + 1):
+        changes = []
+        for i in range(L - 1, -1, -1):
+            if prefix[low] - prefix[i] > period + lift:
+                break
+            ends = range(i + 1, _furthest(chain, i, period + lift, versions) + 1)
+            room = max((_room(chain, i, end, period, spare[end]) for end in ends if spare[end] >= 0), default=-1)
+            if room > spare[i]:
+                changes.append((i, room))
+        history.append([(i, spare[i]) for i, _ in changes])
+        for i, room in changes:
+            spare[i], low = room, min(low, i)
+        if spare[0] >= 0:
+            return spare, history
+    return None, None
+
+
+def _furthest(chain, cut, most, versions):
+    """Last layer of the longest stage after `cut` with at most so much work and so many versions in memory."""
+    far = bisect_right(chain.prefix, chain.prefix[cut] + most) - 1
+    if chain.memory:
+        held, limit = chain.memory
+        far = min(far, bisect_right(held, held[cut] + limit // versions) - 1)
+    return far
+
+
+def _room(chain, cut, end, period, above):
+    """Spare time of the stage cut+1..end under a stage with spare time `above`; -1 if it does not fit."""
+    most = [cap if not grain else _passed(cap, above, grain) for cap, grain in _caps(chain, cut, end)]
+    return max(period - (chain.prefix[end] - chain.prefix[cut]) + min(max(most), above), -1) if most else -1
+
+
+def _caps(chain, cut, end):
+    """(cap, grain) of each option that ends with `end` and serves a stage that starts after `cut`."""
+    return [o[1:] for place in chain.options[cut:end] for o in place if o[0] == end]
+
+
+def _descend(chain, period, spare, history):
     """Stages from the input on: each as short as the stages above can bear, with the least shift."""
-    prefix, L = chain.prefix, len(chain.prefix) - 1
-    lift, cut, shift, ends, shifts = int(chain.full.max()), 0, 0, [], []
+    prefix, lift, cut, shift, ends, shifts = chain.prefix, max(chain.full), 0, 0, [], []
     while history:
-        window, before = history.pop()
-        spare[window] = before
-        far = int(np.searchsorted(prefix, int(prefix[cut]) + period - shift + lift, "right")) - 1
-        if chain.memory:
-            bytes_before, limit = chain.memory
-            far = min(far, int(np.searchsorted(bytes_before, bytes_before[cut] + limit // (len(history) + 1), "right")) - 1)
-        end, shift = _shortest(chain, cut, far, period - shift, spare, open_cuts)
+        for i, before in history.pop():
+            spare[i] = before
+        room = period - shift
+        for end in range(cut + 1, _furthest(chain, cut, room + lift, len(history) + 1) + 1):
+            if spare[end] >= 0:
+                shift = _shift(chain, cut, end, max(prefix[end] - prefix[cut] - room, 0), spare[end])
+                if shift is not None:
+                    break
         ends.append(end)
         shifts.append(shift)
         cut = end
     return ends, shifts[:-1]
 
 
-def _shortest(chain, cut, far, room, spare, open_cuts):
-    """Lowest end of a stage that starts after `cut` and has `room` for its own work; and what it must pass on.
-
-    The work to pass on grows with the end, so the lowest end also has the least to pass.
-    """
-    options = slice(int(chain.starts[cut]), int(chain.starts[far]))
-    ends = chain.ends[options]
-    need = np.maximum(chain.prefix[ends] - chain.prefix[cut] - room, 0)
-    if chain.tiled:
-        need = _rounded_up(chain, options, need)
-    fits = (need <= chain.caps[options]) & (need <= spare[ends]) & (spare[ends] >= 0) & (ends <= far)
-    if open_cuts is not None:
-        fits &= open_cuts[ends]
-    chosen = np.flatnonzero(fits)
-    chosen = chosen[ends[chosen] == ends[chosen].min()]
-    best = chosen[np.argmin(need[chosen])]
-    return int(ends[best]), int(need[best])
-
-
-def _rounded_up(chain, options, need):
-    """`need` rounded up to what whole tiles make; above the cap where they do not reach."""
-    tiles = chain.tiles[options]
-    need = -(-need // tiles) * tiles
-    for option in [o for o in chain.sums if options.start <= o < options.stop]:
-        at, sums = option - options.start, chain.sums[option]
-        place = np.searchsorted(sums, need[at])
-        need[at] = sums[place] if place < len(sums) else sums[-1] + need[at]
-    return need
+def _shift(chain, cut, end, need, above):
+    """Least work not below `need` that stage cut+1..end can pass to a stage with spare time `above`; None if none."""
+    if need > min(chain.full[end], above):
+        return None
+    found = [_needed(need, grain) if grain else need for cap, grain in _caps(chain, cut, end) if need <= cap]
+    return min((f for f in found if f <= above), default=None)
 
 
 def least_period(chain, processors, denominators, lower, tighten):
@@ -327,12 +307,12 @@ def _attempt(chain, period, processors, link_limit=None):
     if chain.links is None:
         return partition_within(chain, period, processors)
     allowed = [link <= period if link_limit is None else link < link_limit for link in chain.links]
-    return partition_within(chain, period, processors, np.array(allowed))
+    return partition_within(chain, period, processors, allowed)
 
 
 def _first_success(chain, low, processors, denominators, tighten):
     """A period that is too short, one that is enough, and its stages: ever longer steps from `low`."""
-    total = Fraction(int(chain.prefix[-1]))
+    total = Fraction(chain.prefix[-1])
     constrained = chain.links or chain.memory
     step = total if constrained else low / 64
     while True:
