@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from lpkit.checks import choice, whole_number
-from lpkit.networks import Dense, network as named_network
-from lpkit.systolic import Array, cycles_grid
+from lpkit.networks import Dense, Network
+from lpkit.networks import network as named_network
+from lpkit.systolic import Array, as_array, cycles_grid
 
-__all__ = ["Costs", "READINGS", "Reading", "bytes_of", "costs", "reading", "work_grid"]
+__all__ = ["READINGS", "Costs", "Reading", "bytes_of", "costs", "reading", "work_grid"]
 
 LAYERS = ("all", "convolutions", "main_path")
 LARGEST = 2**63 - 1  # of int64
@@ -247,8 +248,7 @@ def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", conv
     >>> sample.total, sample.work
     (96478368, array([43467592, 30704568, 11146336, 11159872]))
     """
-    network = named_network(network) if isinstance(network, str) else network
-    array = Array.parse(array) if isinstance(array, str) else array
+    network, array = _network(network), as_array(array)
     batch = whole_number(batch, "batch")
     options = {"delta": delta, "G": G, "convention": convention, "fold_overlap": fold_overlap, "batching": batching}
     kept, grid = _kept_grid(network, [array], [batch], layers, first_layer_delta, options)
@@ -298,6 +298,12 @@ def _kept_grid(network, arrays, batches, layers, first_layer_delta, options):
         unneeded = _first_layers(network)
         grid["delta"][..., [layer.name in unneeded for layer in kept]] = 0
     return kept, tuple(grid[op] for op in ("F", "G", "delta"))
+
+
+def _network(network):
+    if isinstance(network, (str, Network)):
+        return named_network(network) if isinstance(network, str) else network
+    raise ValueError(f"network is {network!r}; it must be a Network or the name of a built-in one")
 
 
 def _kept(network, layers):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lpkit.checks import choice, whole_number
 from lpkit.networks import Conv, ConvTranspose, Dense
 
-__all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "Gemm", "OPS", "Shape", "conv_shape", "gemm_rows", "gemms", "useful_macs"]
+__all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "OPS", "Gemm", "Shape", "conv_shape", "gemm_rows", "gemms", "useful_macs"]
 
 OPS = ("F", "G", "delta")
 DELTAS = ("col2im", "zero_insert", "phases")
@@ -178,7 +178,8 @@ def useful_macs(layer, *, batch=1):
 
 def _window_pairs(shape, axis):
     """Pairs (output position e, tap t) along an axis that read an input position inside the input, not the padding."""
-    k, s, p, d, size, E = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation", "input", "output"))
+    k, s, p, d = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation"))
+    size, E = shape.input[axis], shape.output[axis]
     first = (max(0, _ceil(p - t * d, s)) for t in range(k))
     last = (min(E - 1, (size - 1 + p - t * d) // s) for t in range(k))
     return sum(max(0, b - a + 1) for a, b in zip(first, last))

@@ -14,8 +14,10 @@ import numpy as np
 from lpkit.checks import choice, whole_number
 from lpkit.products import BATCHINGS, DELTAS, G_FORMS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
 
-__all__ = ["Array", "Gemm", "Report", "conv_read_pixels", "cycles", "cycles_grid", "gemm_cycles", "gemms", "report",
-           "useful_macs"]
+__all__ = [
+    "BATCHINGS", "CONVENTIONS", "DATAFLOWS", "DELTAS", "FOLD_OVERLAPS", "G_FORMS", "OPS", "Array", "Gemm", "Report",
+    "as_array", "conv_read_pixels", "cycles", "cycles_grid", "gemm_cycles", "gemms", "report", "useful_macs",
+]  # fmt: skip
 
 DATAFLOWS = ("ws", "os", "is")
 CONVENTIONS = ("exact", "scalesim", "scalesim_v1", "ispass20")
@@ -66,6 +68,22 @@ class Array:
 
     def __str__(self):
         return f"{self.rows}x{self.columns} {self.dataflow}"
+
+
+def as_array(array):
+    """`array` itself, or the weight-stationary array that text such as ``"32x32"`` names.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> as_array("32x16")
+    Array(rows=32, columns=16, dataflow='ws')
+    """
+    return array if isinstance(array, Array) else Array.parse(array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +225,8 @@ def _v1_cycles(S_r, S_c, T, rows, columns, read, early):
 
     is_tall = S_r > rows
     full = np.where(is_tall, column_of_folds(columns), short(packed, columns))
-    last = np.where(is_tall, column_of_folds(last_columns), short(np.minimum(packed, _ceil(left, columns)), last_columns))
+    last_packed = np.minimum(packed, _ceil(left, columns))
+    last = np.where(is_tall, column_of_folds(last_columns), short(last_packed, last_columns))
     return (across - 1) * full + last
 
 
@@ -270,7 +289,7 @@ def cycles_grid(layers, arrays, batches, *, ops=OPS, delta="col2im", G="a", batc
     Parameters
     ----------
     layers : sequence of lpkit.networks.Layer (or lpkit.products.Shape), length L
-    arrays : sequence of Array, length A
+    arrays : sequence of Array (or text such as ``"32x32"``), length A
     batches : sequence of int, length B
 
     Returns
@@ -291,6 +310,7 @@ def cycles_grid(layers, arrays, batches, *, ops=OPS, delta="col2im", G="a", batc
            [ 803196, 1307046,  455004,  910008]])
     """
     choice(batching, "batching", BATCHINGS)
+    arrays = [as_array(array) for array in arrays]
     batches = np.array([whole_number(b, "batch") for b in batches], dtype=np.int64)
     options = {"convention": convention, "fold_overlap": fold_overlap}
     return {op: _op_grid(layers, op, arrays, batches, delta, G, batching, options) for op in ops}
@@ -330,7 +350,7 @@ def report(M, K, N, array):
     ----------
     M, K, N : array_like of whole numbers
         They broadcast.
-    array : Array
+    array : Array or str
 
     Returns
     -------
@@ -354,6 +374,7 @@ def report(M, K, N, array):
     >>> int(r.total_cycles), round(float(r.overall_utilisation), 4), int(r.ofmap_writes)
     (1681943, 97.9292, 13358400)
     """
+    array = as_array(array)
     total = gemm_cycles(M, K, N, array.rows, array.columns, dataflow=array.dataflow, convention="scalesim")
     M, K, N, R, C = np.broadcast_arrays(*_whole_arrays(M=M, K=K, N=N), array.rows, array.columns)
     S_r, S_c, T = _spatial(M, K, N, array.dataflow)

@@ -77,7 +77,7 @@ def test_every_recorded_cycle_count_of_v1_is_equal(folder):
         np.testing.assert_array_equal(found, group.total_cycles)
 
 
-# an independent count, fold by fold -----------------------------------------------------------------------------------
+# an independent count, fold by fold ----------------------------------------------------------------------------------
 
 SIZES = st.integers(1, 40)
 
@@ -157,7 +157,7 @@ def test_sizes_broadcast():
     assert all(found[i, j] == gemm_cycles(i + 1, 9, 4, R[j], 8) for i in range(6) for j in range(3))
 
 
-# exact or refused -----------------------------------------------------------------------------------------------------
+# exact or refused ----------------------------------------------------------------------------------------------------
 
 
 def test_largest_results_are_exact():
@@ -189,8 +189,8 @@ def test_never_a_wrong_number(M, K, N, R, C, convention):
 
 
 @pytest.mark.parametrize("wrong, shown", [
-    (0, "0"), (-3, "-3"), (1.5, "1.5"), (math.nan, "nan"), (math.inf, "inf"), ([4, 0], "0"), (2**62 + 1, str(2**62 + 1)),
-    (np.float64(2.5), "2.5"),
+    (0, "0"), (-3, "-3"), (1.5, "1.5"), (math.nan, "nan"), (math.inf, "inf"), ([4, 0], "0"),
+    (2**62 + 1, str(2**62 + 1)), (np.float64(2.5), "2.5"),
 ])  # fmt: skip
 @pytest.mark.parametrize("place", range(5))
 def test_sizes_must_be_whole_and_positive(wrong, shown, place):
@@ -241,7 +241,7 @@ def test_gemm_is_checked():
         Gemm(2, 0, 4)
 
 
-# layers as products, against brute force -------------------------------------------------------------------------------
+# layers as products, against brute force -----------------------------------------------------------------------------
 
 
 def one_layer(input_shape, op):
@@ -291,7 +291,7 @@ def col2im(columns, shape):
 
 
 def spread(e, shape):
-    """Gradient with zeros between (and past) its values, addressed as [i - u d + p]; and where a value or edge stands."""
+    """Gradient with zeros between (and past) its values, and where a value stands or would stand past the edge."""
     reach = [d * (k - 1) for d, k in zip(shape.dilation, shape.kernel)]
     size = [i + p + r for i, p, r in zip(shape.input, shape.padding, reach)]
     out, kept = np.zeros((*e.shape[:2], *size), e.dtype), np.zeros(size, bool)
@@ -369,11 +369,12 @@ def test_phases_are_delta_without_inserted_zeros(input_shape, op):
     spread_map, kept = spread(e, shape)
     found, expected, macs = np.zeros_like(delta), list(gemms(layer, "delta", delta="phases")), 0
     for a, b in itertools.product(*(range(min(s, i)) for s, i in zip(shape.stride, shape.input))):
-        here = list(itertools.product(range(a, shape.input[0], shape.stride[0]), range(b, shape.input[1], shape.stride[1])))
+        here = list(itertools.product(*(range(o, i, s) for o, i, s in zip((a, b), shape.input, shape.stride))))
         taps = zero_insert_window(kept, a, b, shape)  # the same taps for every position of a phase
         if not taps.any():
             continue
-        rows = np.stack([zero_insert_window(spread_map, i, j, shape)[..., taps].reshape(shape.groups, -1) for i, j in here], 1)
+        seen = [zero_insert_window(spread_map, i, j, shape)[..., taps] for i, j in here]
+        rows = np.stack([window.reshape(shape.groups, -1) for window in seen], 1)
         filters = W[..., taps].transpose(0, 1, 3, 2).reshape(shape.groups, -1, shape.C)
         result = as_gemm(rows, filters, expected.pop(0))
         for n, (i, j) in enumerate(here):
@@ -440,12 +441,20 @@ def test_other_wrong_input():
         gemms(layer, "F", batch=0)
     with pytest.raises(ValueError, match="^batch is 2.5; it must be a whole number"):
         cycles_grid([layer], [Array(4, 4)], [16, 2.5])
+    with pytest.raises(ValueError, match="^array is 32; it must be ROWSxCOLUMNS"):
+        cycles(layer, "F", 32)
+
+
+@pytest.mark.parametrize("batching", ["folded", "per_image"])
+@pytest.mark.parametrize("op", ["F", "G", "delta"])
+def test_a_batch_that_does_not_fit_is_refused(op, batching):
+    layer = one_layer((2**10, 2**10, 2**10), Conv(2**10, 1))
+    assert cycles(layer, op, Array(1, 1), batch=2**20, batching=batching) > 2**59
     with pytest.raises(ValueError, match="64 bits"):
-        cycles(layer, "F", Array(1, 1), batch=2**40, batching="per_image", convention="exact") and cycles(
-            one_layer((2**10, 2**14, 2**14), Conv(2**10, 1)), "F", Array(1, 1), batch=2**20)  # fmt: skip
+        cycles(layer, op, Array(1, 1), batch=2**24, batching=batching)
 
 
-# the grid is the sum of the single answers -----------------------------------------------------------------------------
+# the grid is the sum of the single answers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delta, batching, convention", [
@@ -464,7 +473,8 @@ def test_grid_equals_a_sum_over_gemms(delta, batching, convention):
                 for g in gemms(layer, op, batch=batch, delta=delta, batching=batching)
             )  # fmt: skip
             assert grid[op][a, b, l] == expected
-            assert cycles(layer, op, array, batch=batch, delta=delta, batching=batching, convention=convention) == expected
+            options = {"delta": delta, "batching": batching, "convention": convention}
+            assert cycles(layer, op, array, batch=batch, **options) == expected
 
 
 def test_a_shape_stands_for_a_layer():

@@ -16,7 +16,7 @@ from lpkit.checks import choice, read_text, whole_number, write_atomically
 from lpkit.costs import Costs, bytes_of
 from lpkit.networks import ConvTranspose
 from lpkit.products import Shape, conv_shape, gemm_rows
-from lpkit.systolic import Array, cycles_grid, report
+from lpkit.systolic import Array, as_array, cycles_grid, report
 
 __all__ = ["Topology", "TopologyLayer", "read_topology", "report_topology", "topology_costs", "write_topology"]
 
@@ -176,7 +176,8 @@ def _layer(cells, columns, rounding):
     if len(spare) == 1 and ":" in spare[0] and "sparsity" not in columns:
         values["sparsity"], spare = spare[0], []
     if spare:
-        raise ValueError(f"there is a value {spare[0]!r} more than columns; remove it, or name its column in the heading")
+        raise ValueError(f"there is a value {spare[0]!r} more than columns; remove it, or name its column in the "
+                         "heading")
     needed = GEMM if "M" in columns else CONV
     sizes = {name: _whole(values.get(name, ""), name) for name in needed}
     options = {"batch": _whole(values.get("batch") or "1", "batch"), "sparsity": _sparsity(values.get("sparsity", "")),
@@ -241,7 +242,7 @@ def report_topology(topology, array=Array(32, 32)):
        LayerID  Total Cycles
     0        0        112283
     """
-    topology, array = _opened(topology), _array(array)
+    topology, array = _opened(topology), as_array(array)
     rows = [(name, layer) for layer in topology.layers for name in _names(layer)]
     M, K, N = np.array([gemm_rows(layer.shape, "F")[0][:3] for _, layer in rows]).T
     batch = np.array([layer.batch for _, layer in rows])
@@ -268,10 +269,6 @@ def _opened(topology):
     return topology if isinstance(topology, Topology) else read_topology(topology)
 
 
-def _array(array):
-    return Array.parse(array) if isinstance(array, str) else array
-
-
 def topology_costs(topology, array=Array(32, 32), *, batch=1, delta="col2im", G="a", convention="exact",
                    fold_overlap="serial", batching="folded", first_layer_delta=False, bytes_per_element=4):
     """Costs of training the layers of a topology as a plain chain, to plan on.
@@ -294,12 +291,14 @@ def topology_costs(topology, array=Array(32, 32), *, batch=1, delta="col2im", G=
     >>> topology_costs(Topology("net", (layer,)), "32x32").F
     array([112284])
     """
-    topology, array = _opened(topology), _array(array)
+    topology, array = _opened(topology), as_array(array)
     shapes = [layer.shape for layer in topology.layers]
     batches = [whole_number(batch, "batch") * layer.batch for layer in topology.layers]
     options = {"delta": delta, "G": G, "convention": convention, "fold_overlap": fold_overlap, "batching": batching}
-    each = [cycles_grid([shape], [array], [b], **options) for shape, b in zip(shapes, batches)]
-    F, G_cycles, delta_cycles = ([int(grid[op][0, 0, 0]) for grid in each] for op in ("F", "G", "delta"))
+    different = sorted(set(batches))
+    grid = cycles_grid(shapes, [array], different, **options)
+    chosen = [different.index(b) for b in batches], np.arange(len(shapes))
+    F, G_cycles, delta_cycles = (grid[op][0][chosen] for op in ("F", "G", "delta"))
     if not first_layer_delta:
         delta_cycles[0] = 0
     sizes = [bytes_of([size(s) * b for s, b in zip(shapes, scale)], bytes_per_element)
