@@ -33,6 +33,26 @@ def test_table_ii_of_the_sample_network_to_the_last_digit():
     assert found.name == "sample4 on 32x32 ws, batch 32" and found.unit == "cycles" and len(found) == 4
 
 
+@pytest.mark.parametrize("side, expected", [(32, 12.06), (64, 11.76)])
+def test_vgg16_saturates_where_an_independent_count_says(side, expected):
+    found = costs("vgg16", Array(side, side), batch=32, **READINGS["closest"].choices())
+    assert found.total / (found.F + found.G).max() == pytest.approx(expected, abs=0.005)
+
+
+@pytest.mark.parametrize("name, side, batch, F, ratios", [
+    ("alexnet", 32, 1, 6.32e6, (0.41, 0.46, 0.99, 0.99, 0.99)), ("alexnet", 128, 32, 3.16e6, (0.83, 1.45, 0.91, 1.02, 1.02)),
+    ("vgg16", 32, 32, 4.97e8, (1.05, 1.46, 0.99, 0.99, 0.99)), ("resnet50", 32, 1, 6.35e6, (0.88, 1.04, 0.98, 1.28, 0.98)),
+])  # fmt: skip
+def test_each_form_against_an_independent_count(name, side, batch, F, ratios):
+    def total(op, **form):
+        return int(getattr(costs(name, Array(side, side), batch=batch, **form), op).sum())
+
+    forward = total("F")
+    forms = [total("G"), total("G", G="b"), *(total("delta", delta=d) for d in ("col2im", "zero_insert", "phases"))]
+    assert forward == pytest.approx(F, rel=0.002)
+    assert [form / forward for form in forms] == pytest.approx(ratios, abs=0.0051)
+
+
 def test_defaults_are_the_plain_reading():
     plain = costs("vgg16", "64x64", batch=16)
     named = costs("vgg16", Array(64, 64), batch=16, **reading("plain").choices())
