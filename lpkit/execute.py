@@ -79,7 +79,8 @@ def needs_papermill():
 
 def start_worker():
     """Prepare this worker process: it stops its kernel when told to end, and ends when its parent was killed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the runner decides what ends
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")  # of papermill and its libraries; those of a notebook are raised in its kernel
 
@@ -88,16 +89,10 @@ def execute(task):
     """Execute `task`; its folder then holds notebook.ipynb, log and what the notebook published. Never raises."""
     begin = time.perf_counter()
     task.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lpkit-") as scratch, _stderr_to(task.folder / "log"):
-        os.environ.update(_environment(task, scratch))
-        try:
-            _papermill(task, scratch)
-            error = ""
-        except Exception as failure:
-            error = _in_one_line(failure)
-            print(_without_colours("".join(traceback.format_exception_only(failure))), file=sys.stderr, flush=True)
-        executed = Path(scratch, "notebook.ipynb")
-        shutil.copyfile(executed if executed.exists() else task.source, task.folder / "notebook.ipynb")
+    try:
+        error = _executed(task)
+    except SystemExit:
+        os._exit(1)  # told to end; by now the kernel is stopped and its folder cleared
     return Outcome(task.id, time.perf_counter() - begin, error)
 
 
@@ -142,6 +137,21 @@ def _end_with_parent():
     os.kill(os.getpid(), signal.SIGTERM)  # the main thread stops the kernel and clears its folder
     time.sleep(GRACE)
     os._exit(1)
+
+
+def _executed(task):
+    """The error in one line, or ""."""
+    error = ""
+    with tempfile.TemporaryDirectory(prefix="lpkit-") as scratch, _stderr_to(task.folder / "log"):
+        os.environ.update(_environment(task, scratch))
+        try:
+            _papermill(task, scratch)
+        except Exception as failure:
+            error = _in_one_line(failure)
+            print(_without_colours("".join(traceback.format_exception_only(failure))), file=sys.stderr, flush=True)
+        executed = Path(scratch, "notebook.ipynb")
+        shutil.copyfile(executed if executed.exists() else task.source, task.folder / "notebook.ipynb")
+    return error
 
 
 def _environment(task, scratch):

@@ -183,7 +183,11 @@ def _run(tasks, chosen, jobs, fresh, root, folder, say):
                 write_atomically(note, json.dumps(finished, indent=1))
             tell(outcomes[task.id])
 
-        execute_all([task for task in tasks if task.id not in outcomes], jobs, done)
+        try:
+            execute_all([task for task in tasks if task.id not in outcomes], jobs, done)
+        except KeyboardInterrupt:
+            (say or _say)(f"interrupted with {len(outcomes)} of {len(tasks)} done; the same command goes on from there")
+            raise
     note.unlink(missing_ok=True)
     return tuple(outcomes[id] for id in chosen)
 
