@@ -40,9 +40,11 @@ def test_vgg16_saturates_where_an_independent_count_says(side, expected):
 
 
 @pytest.mark.parametrize("name, side, batch, F, ratios", [
-    ("alexnet", 32, 1, 6.32e6, (0.41, 0.46, 0.99, 0.99, 0.99)), ("alexnet", 128, 32, 3.16e6, (0.83, 1.45, 0.91, 1.02, 1.02)),
-    ("vgg16", 32, 32, 4.97e8, (1.05, 1.46, 0.99, 0.99, 0.99)), ("resnet50", 32, 1, 6.35e6, (0.88, 1.04, 0.98, 1.28, 0.98)),
-])  # fmt: skip
+    ("alexnet", 32, 1, 6.32e6, (0.41, 0.46, 0.99, 0.99, 0.99)),
+    ("alexnet", 128, 32, 3.16e6, (0.83, 1.45, 0.91, 1.02, 1.02)),
+    ("vgg16", 32, 32, 4.97e8, (1.05, 1.46, 0.99, 0.99, 0.99)),
+    ("resnet50", 32, 1, 6.35e6, (0.88, 1.04, 0.98, 1.28, 0.98)),
+])
 def test_each_form_against_an_independent_count(name, side, batch, F, ratios):
     def total(op, **form):
         return int(getattr(costs(name, Array(side, side), batch=batch, **form), op).sum())
