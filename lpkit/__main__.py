@@ -6,6 +6,7 @@ traceback).
 
 import json
 import os
+import shutil
 import sys
 
 import click
@@ -54,8 +55,12 @@ def _show(frame, as_json, *, head=None, foot=()):
 
     if as_json:
         return _dump({**(head or {}), "rows": json.loads(frame.to_json(orient="records"))})
-    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), repr(Table(frame)), *foot]:
+    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), Table(frame).text(_width()), *foot]:
         click.echo(line)
+
+
+def _width():
+    return shutil.get_terminal_size((120, 24)).columns
 
 
 def _dump(value):
@@ -198,13 +203,16 @@ def list_(as_json):
 def figures(ids, pairs, jobs, out, fresh, as_json):
     """Execute notebooks; write their figures and results; print the verdicts."""
     from lpkit.claims import claims as table
+    from lpkit.readme import refresh
     from lpkit.run import run
 
     batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh)
     if as_json:
         _dump(batch.to_dict())
-    elif not ids and not pairs and batch.exit_code == 0:
-        click.echo(repr(table()))
+    if not ids and not pairs and not out and batch.exit_code == 0:
+        refresh()
+        if not as_json:
+            click.echo(table().text(_width()))
     return batch.exit_code
 
 
@@ -231,7 +239,7 @@ def claims(item, as_json):
 
     if as_json:
         return _dump(json.loads(verdicts(item).to_json(orient="records")))
-    click.echo(repr(table(item)))
+    click.echo(table(item).text(_width()))
 
 
 if __name__ == "__main__":

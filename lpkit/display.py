@@ -3,13 +3,17 @@
 `Table` has a fixed text form, so that a notebook's committed numbers can be compared word for word.
 """
 
+import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from numbers import Integral, Real
 
 import pandas as pd
 
 __all__ = ["Table", "cell", "engineering", "kilobytes"]
+
+NARROWEST = 14  # characters that a wrapped column keeps
 
 
 def cell(value, digits=4):
@@ -60,6 +64,10 @@ def kilobytes(value):
     return f"{value:.3g} B"
 
 
+def _wrapped(text, width):
+    return textwrap.wrap(text, width, break_long_words=False) or [""] if len(text) > width else [text]
+
+
 @dataclass(frozen=True)
 class Table:
     """A pandas table with one text form, for terminals, notebooks and GitHub.
@@ -91,11 +99,27 @@ class Table:
         return [str(c) for c in frame.columns], list(zip(*body)), numeric
 
     def __repr__(self):
+        return self.text()
+
+    def text(self, width=None):
+        """The table as aligned lines; the widest column of words is wrapped where they are longer than `width`.
+
+        Examples
+        --------
+        >>> print(Table(pd.DataFrame({"claim": ["delta can be shared"], "cycles": [5]})).text(width=22))
+        claim         cycles
+        delta can be       5
+        shared
+        """
         head, rows, numeric = self._texts()
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+        words = [i for i, n in enumerate(numeric) if not n]
+        if width and words and (excess := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
+            widest = max(words, key=lambda i: widths[i])
+            widths[widest] = max(widths[widest] - excess, NARROWEST)
         align = [str.rjust if n else str.ljust for n in numeric]
-        lines = ["  ".join(a(t, w) for a, t, w in zip(align, row, widths)).rstrip() for row in [head, *rows]]
-        return "\n".join(lines)
+        lines = [line for row in [head, *rows] for line in zip_longest(*map(_wrapped, row, widths), fillvalue="")]
+        return "\n".join("  ".join(a(t, w) for a, t, w in zip(align, line, widths)).rstrip() for line in lines)
 
     def _repr_markdown_(self):
         head, rows, numeric = self._texts()

@@ -12,7 +12,7 @@ import numpy as np
 from lpkit.costs import costs, reading
 from lpkit.partition import communication, plan
 from lpkit.paths import repository
-from lpkit.sweep import PAPER_ARRAYS, PAPER_BATCHES, PAPER_PROCESSORS, sweep
+from lpkit.sweep import OPTIONS, PAPER_ARRAYS, PAPER_BATCHES, PAPER_PROCESSORS, sweep
 from lpkit.systolic import Array, gemm_cycles
 
 __all__ = []  # used through the ledger: `lpkit.claims`
@@ -26,7 +26,7 @@ def sample(read, planner):
     """The plan of the sample network at the paper's setting: three 32x32 arrays, mini-batch 32."""
     choices = reading(read)
     array = Array(32, 32, choices.dataflow)
-    return plan(costs("sample4", array, batch=32, **choices.choices()), 3, planner)
+    return plan(costs("sample4", array, batch=32, **choices.choices()), 3, planner, **OPTIONS.get(planner, {}))
 
 
 @cache
@@ -140,16 +140,20 @@ def largest_additional_bytes(read):
     return grid(read)[f"additional_bytes {LAYERPIPE}"].max() / 4  # costs are at 4 bytes an element
 
 
-def _saturation_rule(read, name):
-    """Processors at which the ideal load falls to the largest fixed work, mean over the grid's arrays and batches."""
+def _saturation_rule(read, name, arrays=PAPER_ARRAYS):
+    """Processors at which the ideal load falls to the largest fixed work, mean over the arrays and batches."""
     choices = reading(read)
     cells = [costs(name, Array(a, a, choices.dataflow), batch=b, **choices.choices())
-             for a in PAPER_ARRAYS for b in PAPER_BATCHES]
+             for a in arrays for b in PAPER_BATCHES]
     return float(np.mean([c.total // int((c.F + c.G).max()) for c in cells]))
 
 
 def saturation_rule_vgg16(read):
     return _saturation_rule(read, "vgg16")
+
+
+def saturation_rule_vgg16_small(read):
+    return _saturation_rule(read, "vgg16", (32, 64))
 
 
 def saturation_rule_resnet50(read):
@@ -180,23 +184,33 @@ def always_better(read):
     return float((mean[f"speedup {LAYERPIPE}"] > mean["speedup pipedream"] * (1 + 1e-9)).mean())
 
 
-def _array_steps(read, planner):
-    """Speedup at each array size over that at the next larger one, shape (networks, sizes - 1)."""
+def _by_array(read, planner):
+    """Mean speedup by array size, smallest first, shape (networks, sizes)."""
     mean = _mean_speedups(read, "array")[f"speedup {planner}"].unstack()
-    mean = mean[sorted(mean.columns, key=lambda size: int(size.split("x")[0]))].to_numpy()
-    return mean[:, :-1] / mean[:, 1:]
+    return mean[[f"{size}x{size}" for size in PAPER_ARRAYS]].to_numpy()
+
+
+def _smaller_is_better(read, planner):
+    by_array = _by_array(read, planner)
+    return float((by_array[:, :-1] > by_array[:, 1:]).mean())
 
 
 def smaller_arrays_pipedream(read):
-    return float((_array_steps(read, "pipedream") > 1).mean())
+    return _smaller_is_better(read, "pipedream")
 
 
 def smaller_arrays_layerpipe(read):
-    return float((_array_steps(read, LAYERPIPE) > 1).mean())
+    return _smaller_is_better(read, LAYERPIPE)
 
 
-def smaller_arrays_more(read):
-    return float((_array_steps(read, LAYERPIPE).prod(axis=1) > _array_steps(read, "pipedream").prod(axis=1)).mean())
+def smaller_arrays_more_points(read):
+    ours, theirs = _by_array(read, LAYERPIPE), _by_array(read, "pipedream")
+    return float((ours[:, 0] - ours[:, -1] > theirs[:, 0] - theirs[:, -1]).mean())
+
+
+def smaller_arrays_more_ratio(read):
+    ours, theirs = _by_array(read, LAYERPIPE), _by_array(read, "pipedream")
+    return float((ours[:, 0] / ours[:, -1] > theirs[:, 0] / theirs[:, -1]).mean())
 
 
 def batch_independent(read):

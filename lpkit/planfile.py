@@ -48,7 +48,7 @@ def _stage_row(plan, stage, layers, traffic):
         "delta_kept": _number(work.delta[rows].sum().item() - out), "delta_in": _number(taken),
         "delta_out": _number(out), "out_fraction": float(out / whole) if whole else 0.0,
         "mandatory_bytes": 0 if last else _number(traffic.mandatory[stage - 1]),
-        "additional_bytes": 0 if last else _number(traffic.additional[stage - 1]),
+        "additional_bytes": 0 if last else round(traffic.additional[stage - 1]),
     }
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from lpkit.display import engineering
 
 __all__ = ["STYLE", "COLORS", "PLANNER_NAMES", "layer_bars", "communication_bars", "stage_loads", "speedup_curves",
            "sweep_panels", "gain_table", "choice_strips", "verdict_counts"]
@@ -110,7 +113,7 @@ def stage_loads(plans, *, title=""):
     figure, axes = _figure(1, len(plans), size=(3.1 * len(plans) + 0.8, 3.3), sharey=True)
     for axis, (label, plan) in zip(axes[0], plans.items()):
         _stage_bars(axis, plan)
-        axis.set_title(f"{label}\nperiod {float(plan.period):.3e} {plan.costs.unit}")
+        axis.set_title(f"{label}\nperiod {engineering(plan.period)} {plan.costs.unit}")
     axes[0][0].set_ylabel(f"load per mini-batch [{plan.costs.unit}]")
     parts = [Patch(color=COLORS[op], label=op) for op in ("F", "G", "delta")]
     taken = Patch(facecolor="white", edgecolor=COLORS["delta"], hatch="////", label="delta'' of the stage before")
@@ -179,6 +182,8 @@ def _curves(axis, table, xlabel):
         axis.plot(table.index, table[planner], color=COLORS[planner], marker=MARKERS[planner], ms=4,
                   label=PLANNER_NAMES[planner])
     axis.set_xlabel(xlabel)
+    if xlabel == "processors":
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=4))
 
 
 def _planner_legend(figure, axis):
@@ -196,7 +201,7 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
         One mapping a row of the figure; each table's index name labels its axis. Indices that are not processor
         counts are drawn on evenly spaced ticks.
     """
-    columns = max(len(row) for row in panels)
+    columns, letters = max(len(row) for row in panels), iter("abcdefghijklmnopqrstuvwxyz")
     figure, axes = _figure(len(panels), columns, size=(2.75 * columns + 0.4, 2.5 * len(panels) + 0.5))
     for row, line in zip(axes, panels):
         for axis, (label, table) in zip(row, line.items()):
@@ -205,7 +210,7 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
                 table = table.set_axis(range(len(table)), axis=0).rename_axis(table.index.name)
                 axis.set_xticks(range(len(table)), ticks)
             _curves(axis, table, table.index.name)
-            axis.set_title(label)
+            axis.set_title(f"({next(letters)}) {label}")
             axis.set_ylim(0, float(table.max().max()) * 1.15)
         row[0].set_ylabel(ylabel)
     _planner_legend(figure, axes[0][0])

@@ -2,9 +2,10 @@
 
 The papers average over such grids; an explorer walks through one. The costs of a (network, array, batch) cell are
 computed once and shared by all its plans; cells are independent, so any `concurrent.futures.Executor` may run them.
+Plans once made are remembered in the process.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 
 import pandas as pd
@@ -22,10 +23,11 @@ __all__ = ["sweep", "PAPER_ARRAYS", "PAPER_BATCHES", "PAPER_PROCESSORS"]
 PAPER_ARRAYS = (32, 64, 128, 256)  # LayerPipe, evaluation: 32x32 to 256x256 in powers of two
 PAPER_BATCHES = (16, 32, 64, 128, 256)
 PAPER_PROCESSORS = tuple(range(2, 13))
+OPTIONS = {"algorithm1": {"mode": "strict"}}
 
 
 def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PAPER_PROCESSORS,
-          planners=("pipedream", "optimal"), reading="plain", executor=None, progress=True, **choices):
+          planners=("pipedream", "optimal"), reading="plain", options=None, executor=None, progress=True, **choices):
     """Every plan of a grid: one row for each network, array, batch, processor count and planner.
 
     Parameters
@@ -39,6 +41,9 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
         Names in `PLANNERS`.
     reading : str or Reading
         The set of modelling choices (see `READINGS`).
+    options : mapping of str to mapping, optional
+        Keyword options of a planner, by its name. Without an entry Algorithm 1 runs in its ``strict`` mode: the printed
+        steps may give a plan that cannot be run, and its period would mean nothing in a mean.
     executor : concurrent.futures.Executor, optional
         Runs the cells; by default they run here, one after the other.
     progress : bool
@@ -64,7 +69,8 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     if not jobs or not processors or not planners:
         raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
     read = reading if isinstance(reading, Reading) else named_reading(reading)
-    work = partial(_cell, processors=processors, planners=tuple(planners), read=read, choices=choices)
+    work = partial(_cell, processors=processors, planners=tuple(planners), read=read, choices=choices,
+                   options=OPTIONS | dict(options or {}))
     rows = map(work, jobs) if executor is None else executor.map(work, jobs)
     bar = tqdm(rows, total=len(jobs), delay=1, unit="cell", disable=None if progress else True)
     return pd.DataFrame([row for cell in bar for row in cell])
@@ -81,14 +87,15 @@ def processor_counts(processors):
     return [whole_number(p, "processors") for p in processors]
 
 
-def _cell(job, processors, planners, read, choices):
+def _cell(job, processors, planners, read, choices, options):
     """The rows of one (network, array, batch)."""
     net, array, batch = job
-    settings = {**read.choices(), **choices}
-    array = _array(array, read.dataflow)
-    layer_costs = costs(net, array, batch=batch, **settings)
-    head = dict(network=net.name, array=f"{array.rows}x{array.columns}", batch=int(batch))
-    return [head | _row(layer_costs, p, planner) for p, planner in product(processors, planners)]
+    settings = {**read.choices(), "dataflow": read.dataflow, **choices}
+    array, batch = _array(array, settings.pop("dataflow")), whole_number(batch, "batch")
+    head = dict(network=net.name, array=f"{array.rows}x{array.columns}", batch=batch)
+    return [head | row for planner in planners
+            for row in _plans(net, array, batch, _items(settings), tuple(processors), planner,
+                              _items(options.get(planner, {})))]
 
 
 def _array(array, dataflow):
@@ -97,8 +104,24 @@ def _array(array, dataflow):
     return Array.parse(array, dataflow=dataflow) if isinstance(array, str) else Array(array, array, dataflow)
 
 
-def _row(layer_costs, processors, planner):
-    made = plan(layer_costs, processors, planner)
+def _items(mapping):
+    """A mapping as something that can be looked up in a cache."""
+    return tuple(sorted((name, tuple(v) if isinstance(v, list) else v) for name, v in mapping.items()))
+
+
+@lru_cache(maxsize=4096)
+def _plans(net, array, batch, settings, processors, planner, options):
+    """The rows of one planner; kept, since claims, figures and explorers walk over the same grids."""
+    return [_row(_costs(net, array, batch, settings), p, planner, dict(options)) for p in processors]
+
+
+@lru_cache(maxsize=64)
+def _costs(net, array, batch, settings):
+    return costs(net, array, batch=batch, **dict(settings))
+
+
+def _row(layer_costs, processors, planner, options):
+    made = plan(layer_costs, processors, planner, **options)
     traffic = communication(made)
     return dict(processors=processors, planner=planner, period=float(made.period), total=int(layer_costs.total),
                 speedup=float(made.speedup), mandatory_bytes=float(traffic.total_mandatory),
