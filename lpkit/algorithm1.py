@@ -12,7 +12,7 @@ import numpy as np
 
 from lpkit.chains import check_processors, movable
 from lpkit.checks import choice
-from lpkit.plans import Plan, check_plan, plain
+from lpkit.plans import Plan, check_plan, plain, ratio
 
 __all__ = ["algorithm1"]
 
@@ -66,8 +66,9 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
     # (line 1) All layers. The critical loops order the operations within a stage; they do not enter the partition.
     # (line 4) Delta may move where its communication is below the threshold, and only from layer l to layer l+1.
     may = movable(costs, threshold, residual) & (costs.first_consumer == np.arange(2, len(costs) + 2))
-    flexible = np.where(may, costs.delta, 0).tolist()
-    fixed = np.where(may, costs.F + costs.G, costs.work).tolist()
+    scale = processors * GRID if costs.unit == "cycles" else 1  # in these units every target is a whole number
+    flexible = [scale * d for d in np.where(may, costs.delta, 0).tolist()]
+    fixed = [scale * f for f in np.where(may, costs.F + costs.G, costs.work).tolist()]
     # (line 6) T_tot, all work.
     for restart in range(most + 1):
         # (line 8) T_p = T_tot / N_p; (line 34) alpha T_p at each restart.
@@ -75,7 +76,8 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
         placed = place(flexible, fixed, target, slack, processors)
         if placed:
             break
-    plan = _plan(costs, processors, *placed)
+    target = ratio(target, scale)
+    plan = _plan(costs, processors, scale, *placed)
     options = (("mode", mode), ("alpha", alpha), ("threshold", threshold), ("residual", residual))
     notes = (*check_plan(plan), *_over(plan, target, slack), _summary(target, restart, costs.unit))
     return Plan(f"algorithm1 ({mode})", costs, processors, plan.ends, plan.moved, notes, options=options)
@@ -93,10 +95,10 @@ def _most_restarts(processors, alpha):
 
 
 def _target(costs, processors, alpha, restart):
-    """T_p after so many restarts, and the slack of a comparison with it; never above T_tot."""
+    """T_p after so many restarts (cycles: times N_p GRID), and the slack of a comparison with it; never above T_tot."""
     relaxed = min(math.exp(restart * math.log(alpha)), 2 * processors)
     if costs.unit == "cycles":
-        return min(Fraction(costs.total * math.ceil(relaxed * GRID), processors * GRID), Fraction(costs.total)), 0
+        return costs.total * min(math.ceil(relaxed * GRID), processors * GRID), 0
     target = min(costs.total / processors * relaxed, costs.total)
     return target, TOLERANCE * target
 
@@ -145,10 +147,11 @@ def _strict(flexible, fixed, target, slack, processors):
     return homes, parts, p + 1
 
 
-def _plan(costs, processors, homes, parts, used):
+def _plan(costs, processors, scale, homes, parts, used):
     """Placements by processor from the last as a `Plan` with stages from the input."""
     ends = tuple(sum(home >= used - k for home in homes) for k in range(1, used + 1))
-    moved = [(l + 1, used - homes[l], used - p, plain(amount)) for l, p, amount in parts if p != homes[l] and amount > 0]
+    moved = [(l + 1, used - homes[l], used - p, plain(ratio(amount, scale))) for l, p, amount in parts
+             if p != homes[l] and amount > 0]
     return Plan("algorithm1", costs, processors, ends, tuple(sorted(moved)))
 
 

@@ -107,8 +107,8 @@ class Table:
         Examples
         --------
         >>> print(Table(pd.DataFrame({"claim": ["delta can be shared"], "cycles": [5]})).text(width=22))
-        claim         cycles
-        delta can be       5
+        claim           cycles
+        delta can be         5
         shared
         """
         head, rows, numeric = self._texts()
