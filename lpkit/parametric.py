@@ -147,7 +147,7 @@ def _climb(chain, period, processors):
     prefix, full, L = chain.prefix, chain.full, len(chain.prefix) - 1
     never = prefix[L] + period + 1
     spare, keys, least = [-1] * L + [0], [never] * L, [never] * (L + 1)
-    reach = max((o[0] - place for place, options in enumerate(chain.options) for o in options[:1]), default=1)
+    reach = max(options[0][0] - place for place, options in enumerate(chain.options) if options)
     lift, low, high, deepest, history = max(full), L, L, L, []
     for left in range(processors, 0, -1):
         high = min(high, bisect_right(prefix, left * period + lift) - 1)
@@ -158,7 +158,8 @@ def _climb(chain, period, processors):
             keys[i] = _key(prefix, spare, chain.options[i], never)
         best = least[high]
         for i in range(high - 1, -1, -1):
-            best = min(best, keys[i])
+            if keys[i] < best:
+                best = keys[i]
             room = prefix[i] + period - best
             if i < first and (best == least[i] or (room < 0 and i < deepest)):
                 break
@@ -288,18 +289,25 @@ def least_period(chain, processors, denominators, lower, tighten):
     if chain.links:
         low = below(low, denominators)  # what failed at `low` may have been a link, not the work
     low, high, found = _first_success(chain, low, processors, denominators, tighten)
+    failures = 0
     while found and (last := below(high, denominators)) > low:
-        middle = Fraction(low + high, 2).limit_denominator(denominators)
-        near = (high - low) * 128 < high or not low < middle < last
-        period = last if near else middle
+        period = _between(low, last, denominators) if failures < 2 else last
         better = _attempt(chain, period, processors, high)
         if better:
-            high, found = tighten(*better), better
-        elif near:
+            high, found, failures = tighten(*better), better, 0
+        elif period == last:
             break
         else:
-            low = period
+            low, failures = period, failures + 1
     return found and (high, *found)
+
+
+def _between(low, last, denominators):
+    """A period above `low` and up to `last`, near the middle: whole where there is room, which is quickest to test."""
+    if last - low > 4:
+        return Fraction((low + last) // 2)
+    middle = Fraction(low + last, 2).limit_denominator(denominators)
+    return middle if low < middle < last else last
 
 
 def _attempt(chain, period, processors, link_limit=None):
@@ -316,7 +324,7 @@ def _first_success(chain, low, processors, denominators, tighten):
     constrained = chain.links or chain.memory
     step = total if constrained else low / 64
     while True:
-        period = min(at_or_above(low + step, denominators), max(total, low))
+        period = min(Fraction(math.ceil(low + step)), max(total, low))
         found = _attempt(chain, period, processors, math.inf if constrained else None)
         if found or period >= total:
             return low, found and tighten(*found), found

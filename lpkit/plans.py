@@ -63,10 +63,6 @@ class Plan:
     certificate : Certificate or None
     links : tuple of number
         Time of the link at each boundary, where the planner charged one.
-    replicas : tuple of int
-        Processors that share each stage by splitting the batch; empty: one each.
-    synchronisation : tuple of number
-        Time in which the replicas of each stage add their gradients; empty: none.
     options : tuple of (name, value)
         Planner options that are not the default; `verify_optimal` reads them.
 
@@ -86,8 +82,6 @@ class Plan:
     notes: tuple = ()
     certificate: Certificate | None = None
     links: tuple = ()
-    replicas: tuple = ()
-    synchronisation: tuple = ()
     options: tuple = ()
 
     @cached_property
@@ -99,18 +93,10 @@ class Plan:
             loads[target - 1] += amount
         return tuple(map(plain, loads))
 
-    @cached_property
-    def times(self):
-        """Time of each stage: its load, divided over its replicas and with their synchronisation where there are any."""
-        if not self.replicas:
-            return self.loads
-        extra = self.synchronisation or (0,) * len(self.replicas)
-        return tuple(plain(ratio(load, n) + s) for load, n, s in zip(self.loads, self.replicas, extra))
-
     @property
     def period(self):
         """Longest time of a stage or charged link."""
-        return max(self.times + self.links)
+        return max(self.loads + self.links)
 
     @property
     def speedup(self):
@@ -216,9 +202,8 @@ def check_plan(plan):
     ends = plan.ends
     if not ends or ends[-1] != len(costs) or any(b < a for a, b in zip((0, *ends), ends)):
         return (f"the stage ends are {ends}; they must not fall and must finish with {len(costs)}",)
-    processors = sum(plan.replicas) if plan.replicas else len(ends)
-    if processors > plan.processors:
-        problems.append(f"{processors} processors are used of {plan.processors}")
+    if len(ends) > plan.processors:
+        problems.append(f"there are {len(ends)} stages for {plan.processors} processors")
     for layer, source, target, amount in plan.moved:
         problems += _wrong_move(plan, layer, source, target)
     for layer in sorted({move[0] for move in plan.moved}):

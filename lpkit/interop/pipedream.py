@@ -1,0 +1,432 @@
+"""Profiles measured with PipeDream: its ``graph.txt``, our own CSV of the same numbers, and its states of a graph.
+
+A profile is a directed graph of operations with forward and backward times in ms and sizes in bytes; backward is one
+number. PipeDream cuts a graph between sets of operations that are closed towards the input (its antichains).
+Source: Narayanan et al., PipeDream (SOSP 2019), and the file format of github.com/msr-fiddle/pipedream (MIT licence).
+"""
+
+import csv
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+
+import numpy as np
+
+from lpkit.checks import choice, read_text, unknown_name, whole_number, write_atomically
+from lpkit.costs import Costs
+
+__all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "straight_pipeline", "to_costs", "write_profile"]
+
+FOLDER = Path(__file__).parents[2] / "data" / "profiles"
+PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
+COLUMNS = ("id", "operation", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs")
+FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One node of a profile: times in ms, sizes in bytes of one mini-batch, `inputs` the ids of the nodes it reads."""
+
+    id: str
+    operation: str
+    forward: float
+    backward: float
+    activation: int
+    parameters: int
+    inputs: tuple = ()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A profile: operations in an order in which each comes after its inputs."""
+
+    name: str
+    operations: tuple
+    source: str = ""
+
+
+def read_graph(path):
+    """PipeDream's ``graph.txt``: nodes ``id -- description -- forward_compute_time=MS, ...``, edges TAB ``id -- id``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        With the line that cannot be read; also for an unknown or repeated id and for a cycle.
+    """
+    path, nodes, inputs = Path(path), {}, defaultdict(list)
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        where = f"line {number} of {path.name!r}"
+        if line.startswith("\t"):
+            source, target = _edge(line, nodes, where)
+            inputs[target].append(source)
+        elif line.strip():
+            node = _node(line.strip(), where)
+            if node["id"] in nodes:
+                raise ValueError(f"{where} repeats the node {node['id']!r}; ids must differ")
+            nodes[node["id"]] = node
+    operations = {name: Operation(**node, inputs=tuple(inputs[name])) for name, node in nodes.items()}
+    name = path.name.removesuffix(".txt").removesuffix("graph").removesuffix(".") or path.parent.name
+    return Graph(name, _ordered(operations, path.name), str(path.name))
+
+
+def _node(line, where):
+    """Fields of a node line."""
+    parts = line.split(" -- ")
+    if len(parts) not in (3, 4):
+        raise ValueError(f"{where} is {line!r}; a node is 'id -- description -- forward_compute_time=MS, "
+                         "backward_compute_time=MS, activation_size=BYTES, parameter_size=BYTES'")
+    values = dict(part.split("=", 1) for part in parts[2].split(", ") if "=" in part)
+    missing = [field for field in FIELDS if field not in values]
+    if missing:
+        raise ValueError(f"{where} has no {missing[0]}; a node needs {', '.join(FIELDS)}")
+    forward, backward, activation, parameters = (_sum(values[field], f"{field} in {where}") for field in FIELDS)
+    return dict(id=parts[0].strip(), operation=parts[1].strip(), forward=forward, backward=backward,
+                activation=round(activation), parameters=round(parameters))
+
+
+def _edge(line, nodes, where):
+    """Source and target of an edge line."""
+    ends = line.strip().split(" -- ")
+    if len(ends) != 2:
+        raise ValueError(f"{where} is {line.strip()!r}; an edge is a tab, then 'id -- id'")
+    for end in ends:
+        if end not in nodes:
+            raise ValueError(f"{where} names the node {end!r}, which no line before it describes")
+    return ends
+
+
+def _sum(text, name):
+    """Sum of the numbers of ``1.5`` or ``[1.5; 2]``, which must be finite and not negative."""
+    try:
+        total = sum(float(part) for part in text.strip("[] ").split(";"))
+    except ValueError:
+        total = math.nan
+    if not 0 <= total < math.inf:
+        raise ValueError(f"{name} is {text!r}; it must be a number from 0, or [number; number]")
+    return total
+
+
+def _ordered(operations, name):
+    """Operations sorted by the number in their id, inputs first."""
+    ranks = {key: (int(re.sub(r"\D", "", key) or 0), key) for key in operations}
+    if not operations:
+        raise ValueError(f"{name!r} has no node; give at least one")
+    missing = {key: set(o.inputs) for key, o in operations.items()}
+    readers, ordered = defaultdict(set), []
+    for key, inputs in missing.items():
+        for source in inputs:
+            readers[source].add(key)
+    ready = [(ranks[key], key) for key, inputs in missing.items() if not inputs]
+    heapify(ready)
+    while ready:
+        key = heappop(ready)[1]
+        ordered.append(operations[key])
+        for reader in readers[key]:
+            missing[reader].discard(key)
+            if not missing[reader]:
+                heappush(ready, (ranks[reader], reader))
+    if len(ordered) < len(operations):
+        stuck = min((key for key, inputs in missing.items() if inputs), key=ranks.get)
+        raise ValueError(f"{name!r} has a cycle at or before {stuck!r}; a profile must not have one")
+    return tuple(ordered)
+
+
+def read_profile(path_or_name):
+    """A profile from our own CSV: a built-in name or a path.
+
+    Columns ``id, operation, forward_ms, backward_ms, activation_bytes, parameter_bytes, inputs`` (ids with blanks between
+    them); a first line that starts with ``#`` says where the numbers are from.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such profile or a row cannot be read.
+
+    Examples
+    --------
+    >>> profile = read_profile("vgg16")
+    >>> len(profile.operations), profile.operations[3]  # doctest: +NORMALIZE_WHITESPACE
+    (41, Operation(id='node4', operation='Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))',
+    forward=46.201, backward=113.33, activation=1644167168, parameters=147712, inputs=('node3',)))
+    """
+    text = str(path_or_name)
+    if not text.endswith(".csv") and not Path(text).exists() and text not in PROFILES:
+        raise unknown_name(text, "profile", PROFILES)
+    path = FOLDER / f"{text}.csv" if text in PROFILES else Path(text)
+    lines = read_text(path).splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    rows = list(csv.reader(line for line in lines if not line.startswith("#")))
+    if tuple(rows[0]) != COLUMNS:
+        raise ValueError(f"{path.name!r} has the columns {', '.join(rows[0])}; a profile has {', '.join(COLUMNS)}")
+    operations = {}
+    for number, row in enumerate(rows[1:], len(comments) + 2):
+        operation = _row(row, f"line {number} of {path.name!r}", operations)
+        operations[operation.id] = operation
+    if not operations:
+        raise ValueError(f"{path.name!r} has no row; give at least one operation")
+    return Graph(path.stem, tuple(operations.values()), " ".join(c.lstrip("# ") for c in comments[:1]))
+
+
+def _row(row, where, before):
+    """One operation of the CSV; its inputs must be rows `before` it."""
+    if len(row) != len(COLUMNS):
+        raise ValueError(f"{where} has {len(row)} columns; a profile has {len(COLUMNS)}")
+    values = [_sum(text, f"{column} in {where}") for text, column in zip(row[2:6], COLUMNS[2:6])]
+    if row[0] in before:
+        raise ValueError(f"{where} repeats the id {row[0]!r}; ids must differ")
+    for name in row[6].split():
+        if name not in before:
+            raise ValueError(f"{where} reads {name!r}, which no row before it is; rows come after their inputs")
+    return Operation(row[0], row[1], *values[:2], *map(round, values[2:]), tuple(row[6].split()))
+
+
+def write_profile(graph, path):
+    """Write `graph` as our own CSV."""
+    rows = [f"# {graph.source}", ",".join(COLUMNS)]
+    for o in graph.operations:
+        quoted = '"' + o.operation.replace('"', '""') + '"'
+        rows.append(f"{o.id},{quoted},{o.forward:g},{o.backward:g},{o.activation},{o.parameters},{' '.join(o.inputs)}")
+    return write_atomically(path, "\n".join(rows) + "\n")
+
+
+def without_inputs(graph):
+    """Operations that PipeDream plans: no ``Input`` without inputs of its own, no ``__getitem__`` that nobody reads."""
+    dropped = {o.id for o in graph.operations if o.operation.startswith("Input") and not o.inputs}
+    read = {name for o in graph.operations if o.id not in dropped for name in o.inputs}
+    dropped |= {o.id for o in graph.operations if o.operation.startswith("__getitem__") and o.id not in read}
+    kept = [o for o in graph.operations if o.id not in dropped]
+    if not kept:
+        raise ValueError(f"the profile {graph.name!r} has only inputs; there is nothing to plan")
+    return tuple(replace(o, inputs=tuple(i for i in o.inputs if i not in dropped)) for o in kept)
+
+
+@dataclass(frozen=True)
+class _States:
+    """PipeDream's states: closed sets of operations as bit masks, small ones first, with time and boundary bytes."""
+
+    masks: tuple
+    times: np.ndarray
+    boundary: np.ndarray
+
+
+@lru_cache(maxsize=16)
+def _states(operations):
+    """Closed sets that grow from the first operation: each adds one that reads the set, with all that it needs."""
+    index = {o.id: n for n, o in enumerate(operations)}
+    readers = defaultdict(list)
+    closed = []
+    for n, o in enumerate(operations):
+        mask = 1 << n
+        for name in o.inputs:
+            mask |= closed[index[name]]
+            readers[index[name]].append(n)
+        closed.append(mask)
+    masks, todo = {closed[0]}, [closed[0]]
+    while todo:
+        mask = todo.pop()
+        members = [n for n in range(len(operations)) if mask >> n & 1]
+        grown = {mask | closed[r] for n in members for r in readers[n] if not mask >> r & 1} - masks
+        masks |= grown
+        todo += grown
+    masks = sorted(masks, key=lambda m: (m.bit_count(), m))
+    work = [o.forward + o.backward for o in operations]
+    times = [math.fsum(w for n, w in enumerate(work) if m >> n & 1) for m in masks]
+    boundary = [sum(operations[n].activation for n in _frontier(m, readers, closed)) for m in masks]
+    return _States(tuple(masks), np.array(times), np.array(boundary, float))
+
+
+def _frontier(mask, readers, closed):
+    """Operations of a state whose output PipeDream counts at a cut after it.
+
+    Those that nobody in the state reads, and those that have a reader outside the past of one of these: with branches
+    that is more than what really crosses the cut, but it is what the recorded optimizer charges.
+    """
+    members = [n for n in range(mask.bit_length()) if mask >> n & 1]
+    tips = [n for n in members if not any(mask >> r & 1 for r in readers[n])]
+    inner = {n for tip in tips for n in members
+             if n != tip and closed[tip] >> n & 1 and any(not closed[tip] >> r & 1 for r in readers[n])}
+    return {*tips, *inner}
+
+
+def straight_pipeline(graph, machines, *, bandwidth=None):
+    """Least-period straight pipeline over the states of a graph, as PipeDream's optimizer finds it.
+
+    Parameters
+    ----------
+    graph : Graph
+    machines : int
+        Stages, at most.
+    bandwidth : number, optional
+        Bytes per second: each boundary also costs twice its bytes over the bandwidth
+        (``--straight_pipeline --activation_compression_ratio 1``); free if left out.
+
+    Returns
+    -------
+    period : float
+        In ms.
+    stages : tuple of tuple of str
+        Ids of the operations of each stage.
+
+    Raises
+    ------
+    ValueError
+        If `machines` is not a whole number from 1 or `bandwidth` not a number above 0.
+
+    Examples
+    --------
+    >>> period, stages = straight_pipeline(read_profile("vgg16"), 5)
+    >>> round(period, 3), len(stages)
+    (159.531, 5)
+    """
+    machines = whole_number(machines, "machines")
+    if bandwidth is not None and not (isinstance(bandwidth, (int, float)) and bandwidth > 0):
+        raise ValueError(f"bandwidth is {bandwidth!r}; it must be a number of bytes per second above 0")
+    operations = without_inputs(graph)
+    states = _states(operations)
+    link = np.zeros(len(states.times)) if bandwidth is None else 2e3 * states.boundary / bandwidth
+    link[-1] = 0
+    best, choices = _straight(states, link, machines)
+    cuts, state = [len(states.masks) - 1], len(states.masks) - 1
+    for choice_ in reversed(choices):
+        if choice_[state] >= 0:
+            state = int(choice_[state])
+            cuts.append(state)
+    masks = [0, *(states.masks[c] for c in reversed(cuts))]
+    parts = [b & ~a for a, b in zip(masks, masks[1:])]
+    return float(best[-1]), tuple(tuple(o.id for n, o in enumerate(operations) if p >> n & 1) for p in parts)
+
+
+def _straight(states, link, machines):
+    """Least period of each state for at most `machines` stages, and for each added stage the state below it (-1: none)."""
+    words = _inside(states.masks)
+    with np.errstate(invalid="ignore"):
+        stage = np.where(words, states.times[None, :] - states.times[:, None], np.inf)
+    best, choices = states.times.copy(), []
+    for _ in range(1, min(machines, len(states.masks))):
+        candidates = np.maximum(np.maximum(best, link)[:, None], np.maximum(stage, link[None, :]))
+        below = candidates.argmin(axis=0)
+        least = candidates[below, np.arange(len(best))]
+        better = least < best
+        choices.append(np.where(better, below, -1))
+        best = np.where(better, least, best)
+    return best, choices
+
+
+def _inside(masks):
+    """inside[k, j]: whether state k is a proper part of state j."""
+    inside = np.zeros((len(masks), len(masks)), bool)
+    for j, mask in enumerate(masks):
+        inside[:j, j] = [m | mask == mask for m in masks[:j]]
+    return inside
+
+
+def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_delta=False):
+    """Costs of a profile for the planners, in ms; a linear order of its operations (that of their ids).
+
+    Parameters
+    ----------
+    graph : Graph
+    granularity : {"fused", "nodes"}
+        ``"fused"``: a layer is an operation with weights (batch normalisation aside) and what follows it up to the next;
+        ``"nodes"``: every operation is a layer.
+    split_backward : {"half", "by_forward"} or number from 0 to 1
+        How much of the backward time of an operation with weights is delta: half; all above the forward time (G then
+        takes as long as F); or that share. The backward time of everything else stays where it is and counts as G.
+    first_layer_delta : bool
+        Whether the first layer computes the error of the network's input; its backward time is all G if not.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unknown.
+
+    Examples
+    --------
+    >>> chain = to_costs(read_profile("vgg16"))
+    >>> len(chain), round(chain.total, 1), chain.layers[1], chain.delta[1].item()
+    (16, 672.5, 'node4 Conv2d', 56.665)
+    """
+    choice(granularity, "granularity", ("fused", "nodes"))
+    share = _delta_of(split_backward)
+    operations = without_inputs(graph)
+    home, heads = _layers(operations, granularity)
+    forward, backward, delta, weights = (np.zeros(len(heads)) for _ in range(4))
+    for o in operations:
+        layer = home[o.id]
+        forward[layer] += o.forward
+        backward[layer] += o.backward
+        weights[layer] += o.parameters
+        if _leads(o) and (layer or first_layer_delta):
+            delta[layer] = share(o.forward, o.backward)
+    traffic = _traffic(graph, operations, home, heads)
+    names = tuple(f"{o.id} {o.operation.split('(')[0]}" for o in heads)
+    return Costs(f"{graph.name}, measured ({granularity})", names, forward, backward - delta, delta,
+                 np.rint(weights).astype(np.int64), *traffic, unit="ms", source=graph.source)
+
+
+def _delta_of(split):
+    """Delta's part of a backward time, as a function of forward and backward time."""
+    if isinstance(split, (int, float)) and not isinstance(split, bool):
+        if not 0 <= split <= 1:
+            raise ValueError(f"split_backward is {split!r}; as a number it must lie between 0 and 1")
+        return lambda forward, backward: split * backward
+    choice(split, "split_backward", ("half", "by_forward"))
+    return (lambda forward, backward: backward / 2) if split == "half" else lambda f, b: max(b - f, 0.0)
+
+
+def _leads(operation):
+    """Whether an operation starts a layer: it has weights and does more than scale and shift."""
+    return operation.parameters > 0 and not operation.operation.startswith("BatchNorm")
+
+
+def _layers(operations, granularity):
+    """Layer (from 0) of each id, and the operation that names each layer.
+
+    An operation that starts no layer goes with the latest layer among its inputs, or with the first.
+    """
+    home, heads = {}, []
+    for o in operations:
+        if granularity == "nodes" or _leads(o):
+            home[o.id] = len(heads)
+            heads.append(o)
+        else:
+            home[o.id] = max((home[i] for i in o.inputs), default=0)
+    return home, heads or list(operations[:1])
+
+
+def _traffic(graph, operations, home, heads):
+    """Input, output and cut bytes, first consumer (1-based) and shared input of each layer."""
+    L, size = len(heads), {o.id: o.activation for o in graph.operations}
+    readers = defaultdict(list)
+    for o in operations:
+        for name in o.inputs:
+            readers[name].append(o)
+    starts = {o.id: layer for layer, o in enumerate(heads)}
+    given = {o.id: o.inputs for o in graph.operations}
+    first, outputs, cuts = [], [0] * L, np.zeros(max(L - 1, 0), np.int64)
+    for o in reversed(operations):
+        last = max((home[r.id] for r in readers[o.id]), default=home[o.id])
+        cuts[home[o.id] : last] += o.activation
+        outputs[home[o.id]] = outputs[home[o.id]] or o.activation
+    for o in heads:
+        first.append(_first_reader(o.id, readers, starts, L) + 1)
+    inputs = [sum(size[name] for name in given[o.id]) for o in heads]
+    shared = [any(len(readers[name]) > 1 for name in o.inputs) for o in heads]
+    return inputs, outputs, cuts, first, shared
+
+
+def _first_reader(name, readers, starts, none):
+    """Lowest layer that reads the output of `name`, directly or through operations that start no layer."""
+    todo, seen, found = [name], set(), none
+    while todo:
+        for reader in readers[todo.pop()]:
+            if reader.id in starts:
+                found = min(found, starts[reader.id])
+            elif reader.id not in seen:
+                seen.add(reader.id)
+                todo.append(reader.id)
+    return found

@@ -1,0 +1,189 @@
+"""Profiles of PipeDream: read, carried over without a change, and planned as its own optimizer plans them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lpkit.interop.pipedream import (PROFILES, Graph, Operation, read_graph, read_profile, straight_pipeline, to_costs,
+                                     write_profile)
+from lpkit.partition import optimal, pipedream
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "pipedream_runs.json").read_text())
+BESIDE = Path(__file__).parents[2] / "shared" / "golden" / "pipedream"
+NODE = "node1 -- ReLU -- forward_compute_time=1, backward_compute_time=2, activation_size=[3; 4], parameter_size=0"
+HEADER = "id,operation,forward_ms,backward_ms,activation_bytes,parameter_bytes,inputs\n"
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("mode, bandwidth", [("straight", None), ("straight_comm", 1e10)])
+def test_periods_of_the_recorded_optimizer(name, mode, bandwidth):
+    graph = read_profile(name)
+    runs = [run for run in GOLDEN["runs"] if run["profile"] == name and run["mode"] == mode]
+    assert [run["machines"] for run in runs] == list(range(2, 13))
+    for run in runs:
+        period, stages = straight_pipeline(graph, run["machines"], bandwidth=bandwidth)
+        stage_bound = run["period"] == max(stage[2] for stage in run["stages"])
+        # A period that a link sets was printed to the microsecond only; times of operations are whole microseconds.
+        assert period / 1e3 == pytest.approx(run["period"], rel=1e-9 if stage_bound else 0, abs=0 if stage_bound else 5.1e-7)
+        assert sum(map(len, stages)) == len({node for stage in stages for node in stage})
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_shipped_profile_equals_the_original(name):
+    path = BESIDE / f"{name}.graph.txt"
+    if not path.exists():
+        pytest.skip("the original graph.txt files are not beside this checkout")
+    assert read_graph(path).operations == read_profile(name).operations
+
+
+def test_a_chain_is_planned_alike_as_a_graph_and_as_costs():
+    graph = read_profile("alexnet")
+    nodes = to_costs(graph, granularity="nodes")
+    for machines in range(1, 9):
+        assert pipedream(nodes, machines).period == pytest.approx(straight_pipeline(graph, machines)[0], rel=1e-12)
+
+
+def test_vgg16_at_fused_granularity():
+    chain = to_costs(read_profile("vgg16"))
+    rows = [(round(pipedream(chain, p).period, 1), round(optimal(chain, p).period, 1)) for p in range(2, 9)]
+    assert rows == [(377.0, 354.4), (235.6, 224.2), (225.0, 178.9), (178.7, 158.3), (178.7, 132.8), (178.7, 122.0),
+                    (178.7, 122.0)]
+    certificate = optimal(chain, 12).certificate
+    assert certificate.saturates_at == 7
+    assert certificate.saturation_period == pytest.approx(122.006, abs=1e-9)
+    assert certificate.binding == (2, 2, 1)
+
+
+def test_resnet50_has_one_layer_for_each_convolution_and_the_dense_one():
+    chain = to_costs(read_profile("resnet50"))
+    assert len(chain) == 54
+    assert chain.total == pytest.approx(443.4, abs=0.05)
+    gains = [pipedream(chain, p).period / optimal(chain, p).period for p in range(2, 13)]
+    assert 1.05 < max(gains) < 1.06
+
+
+def small(*operations):
+    return Graph("small", tuple(operations), "made up")
+
+
+BRANCH = small(
+    Operation("n1", "Input", 5, 0, 7, 0),
+    Operation("n2", "Conv2d(1)", 1, 4, 10, 100, ("n1",)),
+    Operation("n3", "ReLU", 1, 1, 10, 0, ("n2",)),
+    Operation("n4", "Conv2d(2)", 2, 6, 20, 200, ("n3",)),
+    Operation("n5", "BatchNorm2d", 1, 1, 20, 8, ("n4",)),
+    Operation("n6", "Add", 0, 0, 30, 0, ("n5", "n3")),
+    Operation("n7", "Linear", 3, 2, 40, 300, ("n6",)),
+)
+
+
+def test_costs_of_a_branch():
+    chain = to_costs(BRANCH)
+    assert chain.layers == ("n2 Conv2d", "n4 Conv2d", "n7 Linear")
+    assert (chain.F.tolist(), chain.G.tolist(), chain.delta.tolist()) == ([2, 3, 3], [5, 4, 1], [0, 3, 1])
+    assert chain.weight_bytes.tolist() == [100, 208, 300]
+    assert chain.input_bytes.tolist() == [7, 10, 30]
+    assert chain.output_bytes.tolist() == [10, 30, 40]
+    assert chain.cut_bytes.tolist() == [10, 30]
+    assert chain.first_consumer.tolist() == [2, 3, 4]
+    assert chain.shared_input.tolist() == [False, True, False]
+    assert chain.unit == "ms"
+
+
+def test_ways_to_split_the_backward_time():
+    assert to_costs(BRANCH, split_backward="by_forward").delta.tolist() == [0, 4, 0]
+    assert to_costs(BRANCH, split_backward=0.25, first_layer_delta=True).delta.tolist() == [1, 1.5, 0.5]
+    assert to_costs(BRANCH, split_backward=0).total == to_costs(BRANCH).total
+
+
+def test_every_operation_as_a_layer():
+    chain = to_costs(BRANCH, granularity="nodes")
+    assert chain.work.tolist() == [5, 2, 8, 2, 0, 5]
+    assert chain.delta.tolist() == [0, 0, 3, 0, 0, 1]
+    assert chain.first_consumer.tolist() == [2, 3, 4, 5, 6, 7]
+    assert chain.cut_bytes.tolist() == [10, 10, 30, 30, 30]
+
+
+def test_a_branch_may_be_cut_across():
+    # States: n2 | n3 | n4 | n5 | n6 (which needs both) | n7; the cut after n4 also counts n3, which n6 still reads.
+    period, stages = straight_pipeline(BRANCH, 2)
+    assert (period, [n for stage in stages for n in stage]) == (15, ["n2", "n3", "n4", "n5", "n6", "n7"])
+    assert straight_pipeline(BRANCH, 2, bandwidth=2)[0] == 22
+
+
+def test_reader_of_graph_files(tmp_path):
+    path = tmp_path / "net.graph.txt"
+    path.write_text(f"{NODE.replace('node1', 'node2')} -- stage_id=1\n{NODE}\n\tnode1 -- node2\n")
+    graph = read_graph(path)
+    assert graph.name == "net"
+    assert graph.operations == (Operation("node1", "ReLU", 1, 2, 7, 0), Operation("node2", "ReLU", 1, 2, 7, 0, ("node1",)))
+
+
+def test_profiles_survive_writing_and_reading(tmp_path):
+    path = write_profile(replace(BRANCH, source="made up, batch 1"), tmp_path / "own.csv")
+    assert read_profile(path) == Graph("own", BRANCH.operations, "made up, batch 1")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_shipped_profiles_name_their_source(name):
+    source = read_profile(name).source
+    assert "msr-fiddle/pipedream" in source and "7db6a1c3e64996d5b319faec6ca38cb31bfea1c4" in source and "MIT" in source
+
+
+@pytest.mark.parametrize("text, message", [
+    ("node1 -- ReLU\n", "line 1 of 'graph.txt' is 'node1 -- ReLU'; a node is 'id -- description -- forward_compute_time="),
+    ("node1 -- ReLU -- forward_compute_time=1, activation_size=1, parameter_size=0\n",
+     "line 1 of 'graph.txt' has no backward_compute_time; a node needs"),
+    (NODE.replace("time=1", "time=x"), "forward_compute_time in line 1 of 'graph.txt' is 'x'; it must be a number from 0"),
+    (NODE.replace("time=1", "time=-1"), "is '-1'; it must be a number from 0"),
+    (NODE.replace("time=1", "time=nan"), "is 'nan'; it must be a number from 0"),
+    (f"{NODE}\n{NODE}\n", "line 2 of 'graph.txt' repeats the node 'node1'"),
+    (f"{NODE}\n\tnode1\n", "line 2 of 'graph.txt' is 'node1'; an edge is a tab, then 'id -- id'"),
+    (f"{NODE}\n\tnode1 -- node9\n", "line 2 of 'graph.txt' names the node 'node9', which no line before it describes"),
+    (f"{NODE}\n\tnode1 -- node1\n", "'graph.txt' has a cycle at or before 'node1'"),
+    ("\t\n \n\n.", "line 1 of 'graph.txt' is ''; an edge is"),
+])
+def test_what_is_wrong_with_a_graph_file(tmp_path, text, message):
+    path = tmp_path / "graph.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_graph(path)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a,b\n", "'own.csv' has the columns a, b; a profile has id, operation"),
+    (HEADER, "'own.csv' has no row"),
+    (f"# x\n{HEADER}a,ReLU,1,1,1\n", "line 3 of 'own.csv' has 5 columns; a profile has 7"),
+    (f"{HEADER}a,ReLU,1,oops,1,1,\n", "backward_ms in line 2 of 'own.csv' is 'oops'"),
+    (f"{HEADER}a,ReLU,1,1,1,1,b\n", "line 2 of 'own.csv' reads 'b', which no row before it is"),
+    (f"{HEADER}a,ReLU,1,1,1,1,\na,ReLU,1,1,1,1,\n", "line 3 of 'own.csv' repeats the id 'a'"),
+])
+def test_what_is_wrong_with_a_profile(tmp_path, text, message):
+    path = tmp_path / "own.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_profile(path)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: read_profile("vgg61"), "profile is 'vgg61'; did you mean 'vgg16'?"),
+    (lambda: to_costs(BRANCH, granularity="coarse"), "granularity is 'coarse'; Known: 'fused', 'nodes'"),
+    (lambda: to_costs(BRANCH, split_backward="evenly"), "split_backward is 'evenly'; Known: 'half', 'by_forward'"),
+    (lambda: to_costs(BRANCH, split_backward=1.5), "split_backward is 1.5; as a number it must lie between 0 and 1"),
+    (lambda: straight_pipeline(BRANCH, 0), "machines is 0; it must be a whole number from 1"),
+    (lambda: straight_pipeline(BRANCH, 2, bandwidth=0), "bandwidth is 0; it must be a number of bytes per second above 0"),
+    (lambda: to_costs(small(BRANCH.operations[0])), "the profile 'small' has only inputs; there is nothing to plan"),
+])
+def test_what_is_wrong_with_a_call(call, message):
+    with pytest.raises(ValueError) as error:
+        call()
+    assert message in str(error.value)
+
+
+def test_a_missing_file():
+    with pytest.raises(FileNotFoundError, match="there is no file 'nowhere.csv'"):
+        read_profile("nowhere.csv")
