@@ -85,7 +85,8 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
 
 def _most_restarts(processors, alpha):
     """Restarts after which one processor holds everything."""
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, Fraction, np.floating)) or not 1 < alpha < math.inf:
+    real = isinstance(alpha, (int, float, Fraction, np.floating)) and not isinstance(alpha, bool)
+    if not (real and 1 < alpha < math.inf):
         raise ValueError(f"alpha is {alpha!r}; it must be a number above 1, such as 1.01")
     most = math.ceil(math.log(processors) / math.log(alpha) + 1) if processors > 1 else 1
     if most > MOST_RESTARTS:
@@ -107,22 +108,22 @@ def _literal(flexible, fixed, target, slack, processors):
     """The printed loop: where each fixed part and each part of a delta goes, by processor from the last (0) down."""
     homes, parts, p, load = [0] * len(fixed), [], 0, 0
     # (line 9) All layers, in reverse.
-    for l in range(len(fixed) - 1, -1, -1):
+    for layer in range(len(fixed) - 1, -1, -1):
         idle = target - load
-        if flexible[l] <= idle + slack:
+        if flexible[layer] <= idle + slack:
             # (line 16) The whole delta fits.
-            parts.append((l, p, flexible[l]))
-            load += flexible[l]
+            parts.append((layer, p, flexible[layer]))
+            load += flexible[layer]
         else:
             # Split: delta'' fills the processor, delta' starts the next.
             kept = max(idle, 0)
-            parts += [(l, p, kept), (l, p + 1, flexible[l] - kept)]
-            p, load = p + 1, flexible[l] - kept
+            parts += [(layer, p, kept), (layer, p + 1, flexible[layer] - kept)]
+            p, load = p + 1, flexible[layer] - kept
         # (lines 26-30) The fixed part. The text compares T_flex here; only T_fix makes sense.
-        if fixed[l] > target - load + slack:
+        if fixed[layer] > target - load + slack:
             p, load = p + 1, 0
-        homes[l] = p
-        load += fixed[l]
+        homes[layer] = p
+        load += fixed[layer]
     # (line 34) Too many processors: relax and restart.
     return (homes, parts, p + 1) if p < processors else None
 
@@ -130,28 +131,28 @@ def _literal(flexible, fixed, target, slack, processors):
 def _strict(flexible, fixed, target, slack, processors):
     """As `_literal`, but delta stays on the stage of its layer or the one of the next layer, and every load fits."""
     homes, parts, p, load = [0] * len(fixed), [], 0, 0
-    for l in range(len(fixed) - 1, -1, -1):
+    for layer in range(len(fixed) - 1, -1, -1):
         idle = target - load + slack
-        if flexible[l] + fixed[l] <= idle:
-            parts.append((l, p, flexible[l]))
-        elif l == len(fixed) - 1:
+        if flexible[layer] + fixed[layer] <= idle:
+            parts.append((layer, p, flexible[layer]))
+        elif layer == len(fixed) - 1:
             return None
         else:
-            moved = max(min(flexible[l], target - load), 0)
-            parts += [(l, p, moved), (l, p + 1, flexible[l] - moved)]
+            moved = max(min(flexible[layer], target - load), 0)
+            parts += [(layer, p, moved), (layer, p + 1, flexible[layer] - moved)]
             p, load = p + 1, -moved
-            if flexible[l] - moved + fixed[l] > target + slack or p >= processors:
+            if flexible[layer] - moved + fixed[layer] > target + slack or p >= processors:
                 return None
-        homes[l] = p
-        load += flexible[l] + fixed[l]
+        homes[layer] = p
+        load += flexible[layer] + fixed[layer]
     return homes, parts, p + 1
 
 
 def _plan(costs, processors, scale, homes, parts, used):
     """Placements by processor from the last as a `Plan` with stages from the input."""
     ends = tuple(sum(home >= used - k for home in homes) for k in range(1, used + 1))
-    moved = [(l + 1, used - homes[l], used - p, plain(ratio(amount, scale))) for l, p, amount in parts
-             if p != homes[l] and amount > 0]
+    moved = [(layer + 1, used - homes[layer], used - p, plain(ratio(amount, scale))) for layer, p, amount in parts
+             if p != homes[layer] and amount > 0]
     return Plan("algorithm1", costs, processors, ends, tuple(sorted(moved)))
 
 

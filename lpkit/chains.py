@@ -79,7 +79,8 @@ def granularity_of(costs, granularity):
         return None
     tiles = np.broadcast_to(granularity, len(costs)) if np.ndim(granularity) == 0 else np.asarray(granularity)
     if tiles.shape != (len(costs),):
-        raise ValueError(f"granularity has shape {tiles.shape}; give one number of tiles for each of {len(costs)} layers")
+        raise ValueError(f"granularity has shape {tiles.shape}; "
+                         f"give one number of tiles for each of {len(costs)} layers")
     return [whole_number(t.item(), "granularity", most=2**20) for t in tiles]
 
 
@@ -135,13 +136,13 @@ def _options(costs, caps, tiles):
             places[first - 1].append((end, *_cap_and_grain(layers[n:], caps, tiles)))
         if end not in layers:
             places[end - 1].append((end, 0, None))
-    full = [0, *(sum(caps[l - 1] for l in members[end]) for end in range(1, L + 1))]
+    full = [0, *(sum(caps[layer - 1] for layer in members[end]) for end in range(1, L + 1))]
     return [tuple(place) for place in places], full
 
 
 def _cap_and_grain(group, caps, tiles):
     """Most work that the deltas of `group` can pass on, and which amounts their tiles make (None: any)."""
-    cap = sum(caps[l - 1] for l in group)
+    cap = sum(caps[layer - 1] for layer in group)
     if tiles is None:
         return cap, None
     return (cap, cap // tiles[group[0] - 1]) if len(group) == 1 else (cap, _sums(group, caps, tiles))
@@ -149,10 +150,11 @@ def _cap_and_grain(group, caps, tiles):
 
 def _sums(group, caps, tiles):
     """All amounts that whole tiles of the deltas of `group` make, sorted."""
-    if math.prod(tiles[l - 1] + 1 for l in group) > MOST_SUMS:
-        raise ValueError(f"the tiles of layers {', '.join(map(str, group))}, which move to the same stage, make more than "
-                         f"{MOST_SUMS} amounts; give a coarser granularity")
-    columns = [[caps[l - 1] // tiles[l - 1] * n for n in range(tiles[l - 1] + 1)] for l in group]
+    if math.prod(tiles[layer - 1] + 1 for layer in group) > MOST_SUMS:
+        names = ", ".join(map(str, group))
+        raise ValueError(f"the tiles of layers {names}, which move to the same stage, make more than {MOST_SUMS} "
+                         "amounts; give a coarser granularity")
+    columns = [[caps[layer - 1] // tiles[layer - 1] * n for n in range(tiles[layer - 1] + 1)] for layer in group]
     return sorted(set(map(sum, product(*columns))))
 
 
@@ -162,10 +164,10 @@ def split_amount(costs, caps, tiles, stage, amount):
     The delta with the fewest bytes of weights a unit goes first, then the highest layer. With tiles, the first
     selection of whole tiles in that order that makes up the amount.
     """
-    layers = [l for l in stage if caps[l - 1] > 0 and costs.first_consumer[l - 1] == stage.stop]
-    layers.sort(key=lambda l: (costs.weight_bytes[l - 1].item() / caps[l - 1], -l))
+    layers = [layer for layer in stage if caps[layer - 1] > 0 and costs.first_consumer[layer - 1] == stage.stop]
+    layers.sort(key=lambda layer: (costs.weight_bytes[layer - 1].item() / caps[layer - 1], -layer))
     if tiles is not None:
-        return _whole_tiles(layers, {l: int(caps[l - 1]) // tiles[l - 1] for l in layers}, tiles, amount)
+        return _whole_tiles(layers, {layer: caps[layer - 1] // tiles[layer - 1] for layer in layers}, tiles, amount)
     shares = {}
     for layer in layers:
         shares[layer] = min(amount, caps[layer - 1])
@@ -176,9 +178,9 @@ def split_amount(costs, caps, tiles, stage, amount):
 def _whole_tiles(layers, size, tiles, amount):
     """Whole tiles of `layers` that make `amount`: as many as can be of the first, then of the next."""
     *choices, last = layers
-    for counts in product(*(range(tiles[l - 1], -1, -1) for l in choices)):
-        rest = amount - sum(n * size[l] for n, l in zip(counts, choices))
+    for counts in product(*(range(tiles[layer - 1], -1, -1) for layer in choices)):
+        rest = amount - sum(n * size[layer] for n, layer in zip(counts, choices))
         if 0 <= rest <= tiles[last - 1] * size[last] and rest % size[last] == 0:
-            shares = {l: n * size[l] for l, n in zip(choices, counts)} | {last: rest}
+            shares = {layer: n * size[layer] for layer, n in zip(choices, counts)} | {last: rest}
             return {layer: int(share) for layer, share in shares.items() if share}
     raise ArithmeticError(f"no whole tiles of layers {layers} make {amount}")

@@ -166,7 +166,8 @@ def communication(plan, accounting="paper"):
 
     Examples
     --------
-    >>> chain = Costs.from_times([1, 1, 1], 1, [0, 4, 1], unit="cycles", weight_bytes=100, input_bytes=50, output_bytes=50)
+    >>> sizes = dict(weight_bytes=100, input_bytes=50, output_bytes=50)
+    >>> chain = Costs.from_times([1, 1, 1], 1, [0, 4, 1], unit="cycles", **sizes)
     >>> plan = Plan("by hand", chain, 2, ends=(2, 3), moved=((2, 1, 2, 2),))
     >>> communication(plan), communication(plan, "full").additional
     (Communication(accounting='paper', mandatory=(100,), weights=(50,), results=(0,)), (75,))
@@ -204,7 +205,7 @@ def check_plan(plan):
         return (f"the stage ends are {ends}; they must not fall and must finish with {len(costs)}",)
     if len(ends) > plan.processors:
         problems.append(f"there are {len(ends)} stages for {plan.processors} processors")
-    for layer, source, target, amount in plan.moved:
+    for layer, source, target, _ in plan.moved:
         problems += _wrong_move(plan, layer, source, target)
     for layer in sorted({move[0] for move in plan.moved}):
         amount, delta = sum(m[3] for m in plan.moved if m[0] == layer), costs.delta[layer - 1].item()

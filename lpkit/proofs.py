@@ -65,7 +65,7 @@ def _parts(costs, caps, tiles):
 
 def _reachable(work, parts, period, processors, shut, memories, memory):
     """Whether at most `processors` stages do everything within `period`: stage by stage from the end."""
-    L, spare = len(work), {len(work): Fraction(0)}
+    spare = {len(work): Fraction(0)}
     for versions in range(1, processors + 1):
         lower = {}
         for end, room in spare.items():
@@ -73,9 +73,10 @@ def _reachable(work, parts, period, processors, shut, memories, memory):
             for start in range(end, 0, -1):  # the stage holds layers start..end
                 load += work[start - 1]
                 kept += memories[start - 1]
-                left = period - load + _passed(parts.get(end, ()), start, room)
-                if load > period + sum(cap for _, cap, _ in parts.get(end, ())) or (memory and kept * versions > memory):
+                movers = parts.get(end, ())
+                if load > period + sum(cap for _, cap, _ in movers) or (memory and kept * versions > memory):
                     break
+                left = period - load + _passed(movers, start, room)
                 if left >= 0 and start - 1 not in shut:
                     lower[start - 1] = max(left, lower.get(start - 1, left))
         if 0 in lower:
@@ -89,5 +90,6 @@ def _passed(parts, start, room):
     parts = [(cap, tiles) for layer, cap, tiles in parts if layer >= start]
     if all(tiles is None for _, tiles in parts):
         return min(sum((cap for cap, _ in parts), Fraction(0)), room)
-    sums = (sum(n * cap / tiles for n, (cap, tiles) in zip(counts, parts)) for counts in product(*(range(t + 1) for _, t in parts)))
+    choices = product(*(range(tiles + 1) for _, tiles in parts))
+    sums = (sum(n * cap / tiles for n, (cap, tiles) in zip(counts, parts)) for counts in choices)
     return max(s for s in sums if s <= room)

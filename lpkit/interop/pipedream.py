@@ -1,7 +1,7 @@
-"""Profiles measured with PipeDream: its ``graph.txt``, our own CSV of the same numbers, and its states of a graph.
+"""Profiles measured with PipeDream: its ``graph.txt``, our own CSV of the same numbers, and costs for the planners.
 
 A profile is a directed graph of operations with forward and backward times in ms and sizes in bytes; backward is one
-number. PipeDream cuts a graph between sets of operations that are closed towards the input (its antichains).
+number. `lpkit.interop.pipedream_states` plans such a graph as PipeDream does.
 Source: Narayanan et al., PipeDream (SOSP 2019), and the file format of github.com/msr-fiddle/pipedream (MIT licence).
 """
 
@@ -10,16 +10,16 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import choice, read_text, unknown_name, whole_number, write_atomically
+from lpkit.checks import choice, read_text, unknown_name, write_atomically
 from lpkit.costs import Costs
 
-__all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "straight_pipeline", "to_costs", "write_profile"]
+__all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_costs", "without_inputs",
+           "write_profile"]
 
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
 PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
@@ -138,8 +138,8 @@ def _ordered(operations, name):
 def read_profile(path_or_name):
     """A profile from our own CSV: a built-in name or a path.
 
-    Columns ``id, operation, forward_ms, backward_ms, activation_bytes, parameter_bytes, inputs`` (ids with blanks between
-    them); a first line that starts with ``#`` says where the numbers are from.
+    Columns ``id, operation, forward_ms, backward_ms, activation_bytes, parameter_bytes, inputs`` (ids with blanks
+    between them); a first line that starts with ``#`` says where the numbers are from.
 
     Raises
     ------
@@ -204,126 +204,6 @@ def without_inputs(graph):
     return tuple(replace(o, inputs=tuple(i for i in o.inputs if i not in dropped)) for o in kept)
 
 
-@dataclass(frozen=True)
-class _States:
-    """PipeDream's states: closed sets of operations as bit masks, small ones first, with time and boundary bytes."""
-
-    masks: tuple
-    times: np.ndarray
-    boundary: np.ndarray
-
-
-@lru_cache(maxsize=16)
-def _states(operations):
-    """Closed sets that grow from the first operation: each adds one that reads the set, with all that it needs."""
-    index = {o.id: n for n, o in enumerate(operations)}
-    readers = defaultdict(list)
-    closed = []
-    for n, o in enumerate(operations):
-        mask = 1 << n
-        for name in o.inputs:
-            mask |= closed[index[name]]
-            readers[index[name]].append(n)
-        closed.append(mask)
-    masks, todo = {closed[0]}, [closed[0]]
-    while todo:
-        mask = todo.pop()
-        members = [n for n in range(len(operations)) if mask >> n & 1]
-        grown = {mask | closed[r] for n in members for r in readers[n] if not mask >> r & 1} - masks
-        masks |= grown
-        todo += grown
-    masks = sorted(masks, key=lambda m: (m.bit_count(), m))
-    work = [o.forward + o.backward for o in operations]
-    times = [math.fsum(w for n, w in enumerate(work) if m >> n & 1) for m in masks]
-    boundary = [sum(operations[n].activation for n in _frontier(m, readers, closed)) for m in masks]
-    return _States(tuple(masks), np.array(times), np.array(boundary, float))
-
-
-def _frontier(mask, readers, closed):
-    """Operations of a state whose output PipeDream counts at a cut after it.
-
-    Those that nobody in the state reads, and those that have a reader outside the past of one of these: with branches
-    that is more than what really crosses the cut, but it is what the recorded optimizer charges.
-    """
-    members = [n for n in range(mask.bit_length()) if mask >> n & 1]
-    tips = [n for n in members if not any(mask >> r & 1 for r in readers[n])]
-    inner = {n for tip in tips for n in members
-             if n != tip and closed[tip] >> n & 1 and any(not closed[tip] >> r & 1 for r in readers[n])}
-    return {*tips, *inner}
-
-
-def straight_pipeline(graph, machines, *, bandwidth=None):
-    """Least-period straight pipeline over the states of a graph, as PipeDream's optimizer finds it.
-
-    Parameters
-    ----------
-    graph : Graph
-    machines : int
-        Stages, at most.
-    bandwidth : number, optional
-        Bytes per second: each boundary also costs twice its bytes over the bandwidth
-        (``--straight_pipeline --activation_compression_ratio 1``); free if left out.
-
-    Returns
-    -------
-    period : float
-        In ms.
-    stages : tuple of tuple of str
-        Ids of the operations of each stage.
-
-    Raises
-    ------
-    ValueError
-        If `machines` is not a whole number from 1 or `bandwidth` not a number above 0.
-
-    Examples
-    --------
-    >>> period, stages = straight_pipeline(read_profile("vgg16"), 5)
-    >>> round(period, 3), len(stages)
-    (159.531, 5)
-    """
-    machines = whole_number(machines, "machines")
-    if bandwidth is not None and not (isinstance(bandwidth, (int, float)) and bandwidth > 0):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it must be a number of bytes per second above 0")
-    operations = without_inputs(graph)
-    states = _states(operations)
-    link = np.zeros(len(states.times)) if bandwidth is None else 2e3 * states.boundary / bandwidth
-    link[-1] = 0
-    best, choices = _straight(states, link, machines)
-    cuts, state = [len(states.masks) - 1], len(states.masks) - 1
-    for choice_ in reversed(choices):
-        if choice_[state] >= 0:
-            state = int(choice_[state])
-            cuts.append(state)
-    masks = [0, *(states.masks[c] for c in reversed(cuts))]
-    parts = [b & ~a for a, b in zip(masks, masks[1:])]
-    return float(best[-1]), tuple(tuple(o.id for n, o in enumerate(operations) if p >> n & 1) for p in parts)
-
-
-def _straight(states, link, machines):
-    """Least period of each state for at most `machines` stages, and for each added stage the state below it (-1: none)."""
-    words = _inside(states.masks)
-    with np.errstate(invalid="ignore"):
-        stage = np.where(words, states.times[None, :] - states.times[:, None], np.inf)
-    best, choices = states.times.copy(), []
-    for _ in range(1, min(machines, len(states.masks))):
-        candidates = np.maximum(np.maximum(best, link)[:, None], np.maximum(stage, link[None, :]))
-        below = candidates.argmin(axis=0)
-        least = candidates[below, np.arange(len(best))]
-        better = least < best
-        choices.append(np.where(better, below, -1))
-        best = np.where(better, least, best)
-    return best, choices
-
-
-def _inside(masks):
-    """inside[k, j]: whether state k is a proper part of state j."""
-    inside = np.zeros((len(masks), len(masks)), bool)
-    for j, mask in enumerate(masks):
-        inside[:j, j] = [m | mask == mask for m in masks[:j]]
-    return inside
-
-
 def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_delta=False):
     """Costs of a profile for the planners, in ms; a linear order of its operations (that of their ids).
 
@@ -331,7 +211,7 @@ def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_d
     ----------
     graph : Graph
     granularity : {"fused", "nodes"}
-        ``"fused"``: a layer is an operation with weights (batch normalisation aside) and what follows it up to the next;
+        ``"fused"``: a layer is an operation with weights (batch normalisation aside) and what follows up to the next;
         ``"nodes"``: every operation is a layer.
     split_backward : {"half", "by_forward"} or number from 0 to 1
         How much of the backward time of an operation with weights is delta: half; all above the forward time (G then

@@ -1,0 +1,119 @@
+"""One search for the least period: the costs as a chain, bounds from below, and the period of given stages.
+
+For given cuts the least period is the largest, over runs m..n of stages, of (their work - what may leave the last) over
+their number; so it is one of finitely many fractions with a denominator of at most the number of processors.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from lpkit.chains import chain_of, granularity_of, movable, positive
+from lpkit.costs import Costs
+from lpkit.parametric import Chain, least_period, partition_within
+from lpkit.ratios import at_or_above, interval_bound
+
+__all__ = ["Task", "bounds", "by_stage", "caps_by_stage", "denominators", "is_plain", "solved", "task_of", "within"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one search needs: the costs, the deltas that may move, their tiles, the chain and its unit, link times."""
+
+    costs: Costs
+    may: np.ndarray
+    tiles: list | None
+    chain: Chain
+    unit: Fraction
+    links: list | None
+
+
+def task_of(costs, threshold=None, granularity=None, residual="consumer", bandwidth=None, memory=None, still=False):
+    """The `Task` of the options of `optimal`, checked; `still`: no delta moves."""
+    tiles, may = granularity_of(costs, granularity), movable(costs, threshold, residual) & (not still)
+    links = None
+    if bandwidth is not None:
+        rate = positive(bandwidth, "bandwidth", "bytes per unit of time")
+        links = [Fraction(0) if math.isinf(rate) else 2 * cut / rate for cut in costs.cut_bytes.tolist()]
+    memory = None if memory is None else positive(memory, "memory", "bytes")
+    return Task(costs, may, tiles, *chain_of(costs, may, tiles, links, memory), links)
+
+
+def denominators(task, processors):
+    """Largest denominator of a period that the search tries; 1 where periods are whole units."""
+    return processors if task.costs.unit == "cycles" and task.tiles is None else 1
+
+
+def _work(task):
+    """Work of each layer in units."""
+    return [b - a for a, b in pairwise(task.chain.prefix)]
+
+
+def bounds(task):
+    """Least period in units of any number of processors, from intervals of layers: ``(period, (a, b))``."""
+    return interval_bound(_work(task), _leaving(task))
+
+
+def is_plain(task):
+    """Whether each delta may move on its own at the cut after its layer, in any amount, over any link."""
+    chain = task.chain
+    alone = chain.full[1:-1] == chain.caps[:-1] and all(len(place) == 1 for place in chain.options)
+    return alone and task.tiles is None and task.links is None and chain.memory is None
+
+
+def _leaving(task):
+    """For each b the most work of layers up to b that may move to a stage after them: at most one cut's worth."""
+    caps, readers = task.chain.caps, task.costs.first_consumer.tolist()
+    waiting, most = Counter(), []
+    for b, (cap, reader) in enumerate(zip(caps, readers), 1):
+        waiting.pop(b, None)
+        if cap:
+            waiting[reader] += cap
+        most.append(max(waiting.values(), default=0))
+    return most
+
+
+def solved(task, processors):
+    """Least period in units with the chosen stages and shifts, ``(period, ends, shifts)``."""
+    lower = max(Fraction(task.chain.prefix[-1], processors), bounds(task)[0])
+    most = denominators(task, processors)
+    found = least_period(task.chain, processors, most, lower, partial(_tightened, task))
+    if found is None:
+        raise ValueError(f"no plan of at most {processors} processors keeps every stage within the memory; "
+                         "give more memory or more processors")
+    # Once more at the least period itself, so that the stages do not depend on the way the search took.
+    return found[0], *within(task, found[0], processors)
+
+
+def within(task, period, processors):
+    """`partition_within` for a period in units, over the links that keep to it."""
+    allowed = task.chain.links and [link <= period for link in task.chain.links]
+    whole = denominators(task, processors) == 1
+    return partition_within(task.chain, Fraction(math.floor(period)) if whole else period, processors, allowed)
+
+
+def _tightened(task, ends, shifts):
+    """Least period in units of given stages (with tiles: of given shifts too), links included."""
+    loads = [sum(part) for part in by_stage(_work(task), ends)]
+    if task.tiles is None:
+        period = interval_bound(loads, caps_by_stage(task, task.chain.caps, ends))[0]
+        period = at_or_above(period, denominators(task, len(ends)))
+    else:
+        period = max(load - up + down for load, up, down in zip(loads, [*shifts, 0], [0, *shifts]))
+    return max([Fraction(period), *(task.chain.links[end] for end in ends[:-1] if task.chain.links)])
+
+
+def by_stage(values, ends):
+    """`values` of the layers, cut into lists at `ends`."""
+    return [values[a:b] for a, b in zip((0, *ends), ends)]
+
+
+def caps_by_stage(task, caps, ends):
+    """What each stage may pass on: the caps of its layers whose output the next stage reads first."""
+    parts, readers = by_stage(caps, ends), by_stage(task.costs.first_consumer.tolist(), ends)
+    return [sum(c for c, r in zip(p, read) if r == end + 1) for p, read, end in zip(parts, readers, ends)]
