@@ -5,7 +5,6 @@ traceback).
 """
 
 import json
-import os
 import shutil
 import sys
 
@@ -34,12 +33,15 @@ def main(arguments=None):
         return stop.exit_code
     except click.Abort:
         return _fail("interrupted", 130)
+    except click.UsageError as error:
+        return _fail(f"{error.format_message()} See {error.ctx.command_path if error.ctx else 'lpkit'} -h")
     except click.ClickException as error:
         return _fail(error.format_message())
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing to tell it
+    except SystemExit:  # click's answer to a broken pipe: the reader has gone, nothing is wrong
         return 0
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        return _fail(f"{error.filename!r}: {error.strerror}" if error.strerror else error)
+    except ValueError as error:
         return _fail(error)
     return status if isinstance(status, int) else 0
 
@@ -54,9 +56,15 @@ def _show(frame, as_json, *, head=None, foot=()):
     from lpkit.display import Table
 
     if as_json:
-        return _dump({**(head or {}), "rows": json.loads(frame.to_json(orient="records"))})
+        return _dump({**(head or {}), "rows": _records(frame)})
     for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), Table(frame).text(_width()), *foot]:
         click.echo(line)
+
+
+def _records(frame):
+    """Rows as dicts; what is missing (NaN) is None, since JSON has no NaN."""
+    rows = frame.to_dict("records")
+    return [{name: None if value != value else value for name, value in row.items()} for row in rows]
 
 
 def _width():
@@ -67,7 +75,7 @@ def _dump(value):
     click.echo(json.dumps(value, indent=1, default=float))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="layerpipe-lpkit", prog_name="lpkit")
 def cli():
     """Pipeline-parallel training: costed, planned and checked against its papers."""
@@ -76,10 +84,10 @@ def cli():
 def cost_options(command):
     """The modelling choices, shared by `cost` and `plan`."""
     options = [
-        click.option("--array", default="32x32", show_default=True, metavar="ROWSxCOLUMNS"),
-        click.option("--batch", default="32", show_default=True, metavar="N", help="Samples a mini-batch."),
-        click.option("--reading", "read", default="plain", show_default=True, metavar="NAME",
-                     help="Set of modelling choices: plain or closest (to the paper); the options below replace single ones."),
+        click.option("--array", metavar="ROWSxCOLUMNS", help="[default: 32x32]"),
+        click.option("--batch", metavar="N", help="Samples a mini-batch.  [default: 32]"),
+        click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the paper); "
+                     "the options below replace single ones.  [default: plain]"),
         click.option("--dataflow", metavar="|".join(DATAFLOWS)),
         click.option("--convention", metavar="|".join(CONVENTIONS)),
         click.option("--fold-overlap", metavar="|".join(FOLD_OVERLAPS)),
@@ -102,14 +110,18 @@ def cost_options(command):
 @click.option("--op", default="all", show_default=True, metavar="F|G|delta|all")
 @AS_JSON
 def cost(source, op, as_json, **choices):
-    """Cycles and bytes of every layer of NETWORK (a name or a file) on a systolic array."""
+    """Cycles and bytes of every layer of NETWORK (a name or a file) on a systolic array.
+
+    A SCALE-Sim topology is reported on in SCALE-Sim's columns, unless a batch, a choice of the backward pass, another
+    convention or --op G|delta is given.
+    """
     from lpkit.checks import choice
-    from lpkit.sources import layer_costs, topology_report
+    from lpkit.sources import DEFAULT_ARRAY, layer_costs, topology_report
 
     choice(op, "op", ("F", "G", "delta", "all"))
     report = topology_report(source, **choices) if op in ("F", "all") else None
     if report is not None:
-        return _show(report, as_json, head={"network": source, "array": choices["array"]})
+        return _show(report, as_json, head={"network": source, "array": choices["array"] or DEFAULT_ARRAY})
     found = layer_costs(source, **choices)
     frame = found.to_frame().drop(columns=["first_consumer", "shared_input"])
     frame = frame if op == "all" else frame[["layer", op]]
@@ -133,13 +145,14 @@ def _number(value):
 def plan(source, processors, planner, compare, export, as_json, **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be."""
     from lpkit.partition import plan as make
-    from lpkit.planfile import stage_table, to_dict, write_plan
+    from lpkit.checks import write_atomically
+    from lpkit.planfile import plan_text, stage_table, to_dict
     from lpkit.sources import layer_costs
 
     found = layer_costs(source, **choices)
     made = make(found, _whole(processors), planner)
-    for path in export:
-        write_plan(made, path)
+    for path, text in [(path, plan_text(made, path)) for path in export]:  # every name is checked before a file is written
+        write_atomically(path, text)
     if as_json:
         return _dump(to_dict(made) | ({"compare": _compared(found, made).to_dict("records")} if compare else {}))
     click.echo(f"{found.name}: {planner}, {len(made.ends)} stages")
@@ -172,9 +185,10 @@ def _compared(found, made):
 
     plans = {name: made if name == made.planner else make(found, made.processors, name) for name in PLANNERS}
     old = float(plans["pipedream"].period)
+    ratios = {name: old / float(p.period) if p.period else 1.0 for name, p in plans.items()}
     return pd.DataFrame([
-        {"planner": name, "period": float(p.period), "speedup": float(p.speedup), "period ratio": old / float(p.period),
-         "time reduction": 1 - float(p.period) / old, "throughput gain": old / float(p.period) - 1}
+        {"planner": name, "period": float(p.period), "speedup": float(p.speedup), "period ratio": ratios[name],
+         "time reduction": 1 - 1 / ratios[name], "throughput gain": ratios[name] - 1}
         for name, p in plans.items()
     ])
 
@@ -238,7 +252,7 @@ def claims(item, as_json):
     from lpkit.claims import verdicts
 
     if as_json:
-        return _dump(json.loads(verdicts(item).to_json(orient="records")))
+        return _dump(_records(verdicts(item)))
     click.echo(table(item).text(_width()))
 
 

@@ -14,6 +14,7 @@ import csv
 import io
 import math
 from dataclasses import dataclass
+from inspect import isfunction, signature
 
 import pandas as pd
 
@@ -73,22 +74,50 @@ def read_claims(path=None):
         If the file is missing, cut off or holds a field that cannot be used; the line is named.
     """
     path = path or repository() / "data" / "claims.csv"
-    rows = csv.DictReader(io.StringIO(read_text(path)))
-    return tuple(_claim(row, f"{path}, line {line}") for line, row in enumerate(rows, 2))
+    rows = csv.DictReader(io.StringIO(read_text(path)), strict=True)
+    found = {}
+    try:
+        for row in rows:
+            claim = _claim(row, f"{path}, line {rows.line_num}")
+            if found.setdefault(claim.id, claim) is not claim:
+                raise ValueError(f"{path}, line {rows.line_num}: the id {claim.id!r} has been used before; give another")
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {rows.line_num}: {error}; the line may have been cut off") from None
+    if not found:
+        raise ValueError(f"{path}, line 1: there is no claim after the head; the file may have been cut off")
+    return tuple(found.values())
 
 
 def _claim(row, place):
     fields = Claim.__annotations__
     if set(row) != set(fields) or None in row.values():
         raise ValueError(f"{place}: the fields must be {', '.join(fields)}; the line may have been cut off")
-    try:
-        numbers = {n: float(row[n]) if row[n] else None for n in ("paper", "tolerance", "direction")}
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}; paper, tolerance and direction are numbers or empty") from None
     choice(row["check"], f"{place}: check", CHECKS)
-    if row["computed"] and not hasattr(measures, row["computed"]):
-        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures")
+    numbers = {name: _number(row[name], f"{place}: {name}") for name in ("paper", "tolerance", "direction")}
+    checked = row["check"] != "none"
+    missing = [name for name in ("paper", "tolerance", "computed") if checked and not row[name]]
+    if missing:
+        raise ValueError(f"{place}: {missing[0]} is empty; a check {row['check']!r} needs it")
+    if row["computed"] and not _is_measure(row["computed"]):
+        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures that takes "
+                         "a reading")
     return Claim(**{**row, **numbers})
+
+
+def _number(text, name):
+    """The finite number that `text` is, or None where it is empty."""
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        value = math.nan
+    if value is not None and not math.isfinite(value):
+        raise ValueError(f"{name} is {text!r}; it must be a number or empty")
+    return value
+
+
+def _is_measure(name):
+    function = getattr(measures, name, None)
+    return isfunction(function) and not name.startswith("_") and list(signature(function).parameters) == ["read"]
 
 
 def verdict(claim, value):

@@ -9,7 +9,7 @@ import pandas as pd
 from lpkit.checks import write_atomically
 from lpkit.partition import communication
 
-__all__ = ["SCHEMA", "stage_table", "to_dict", "write_plan"]
+__all__ = ["SCHEMA", "plan_text", "stage_table", "to_dict", "write_plan"]
 
 SCHEMA = "lpkit-plan-1"
 
@@ -90,10 +90,15 @@ def write_plan(plan, path):
     ValueError
         If the name ends in something else or the folder cannot be written to.
     """
+    return write_atomically(path, plan_text(plan, path))
+
+
+def plan_text(plan, path):
+    """What a file of the name `path` holds of the plan; a `ValueError` if the name says no known form."""
     name = Path(path).name
     if name.endswith(".json") and name != "trace.json":
-        return write_atomically(path, json.dumps(to_dict(plan), indent=1) + "\n")
+        return json.dumps(to_dict(plan), indent=1) + "\n"
     if name.endswith(".csv") and name != "schedule.csv":
-        return write_atomically(path, stage_table(plan).to_csv(index=False, lineterminator="\n"))
+        return stage_table(plan).to_csv(index=False, lineterminator="\n")
     raise ValueError(f"cannot export {str(path)!r}; a plan is written as NAME.json, its stages as NAME.csv "
                      "(trace.json and schedule.csv are names of timelines, which this version does not write)")

@@ -5,7 +5,6 @@ PipeDream graph.txt, whose times are measured, so that no array is asked for.
 """
 
 import re
-from functools import cache
 from pathlib import Path
 
 from lpkit.checks import read_text, unknown_name, whole_number
@@ -16,7 +15,7 @@ from lpkit.systolic import Array
 
 __all__ = ["kind_of", "layer_costs", "topology_report"]
 
-FILES = ("network", "topology", "graph")
+DEFAULT_ARRAY, DEFAULT_BATCH = "32x32", 32
 
 
 def kind_of(source):
@@ -42,21 +41,24 @@ def kind_of(source):
     text = read_text(source)
     if re.search(r"^\S+ -- .* -- .*forward_compute_time", text, re.M):
         return "graph"
-    first = next(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    first = next(lines, None)
+    if first is None:
+        raise ValueError(f"{str(source)!r} holds nothing but comments; it may have been cut off")
     return "network" if {"name", "op"} <= set(re.split(r"\s*,\s*", first.strip().lower())) else "topology"
 
 
-def layer_costs(source, *, array="32x32", batch=32, read="plain", **choices):
-    """Costs of each layer of `source`; choices that are None are those of the reading.
+def layer_costs(source, *, array=None, batch=None, read=None, **choices):
+    """Costs of each layer of `source`; what is None is 32x32, 32, the plain reading, the choice of the reading.
 
     Parameters
     ----------
     source : str or path
         A built-in name or a file.
-    array : str
+    array : str, optional
         ``"ROWSxCOLUMNS"``.
-    batch : int or str
-    read : str
+    batch : int or str, optional
+    read : str, optional
         Name of a reading.
     **choices
         ``dataflow`` and the keywords of `costs`; None where not given.
@@ -71,32 +73,42 @@ def layer_costs(source, *, array="32x32", batch=32, read="plain", **choices):
     >>> layer_costs("sample4", read="closest").total
     96478368
     """
-    kind, given = kind_of(source), {name: value for name, value in choices.items() if value is not None}
+    kind, given = kind_of(source), _given(choices)
     if kind == "graph":
-        if given:
-            raise ValueError(f"{str(source)!r} holds measured times; {', '.join(sorted(given))} cannot change them, "
-                             "leave the options out")
-        return pipedream.to_costs(pipedream.read_graph(source))
-    settings = {**reading(read).choices(), **given}
-    array = Array.parse(array, dataflow=settings.pop("dataflow", reading(read).dataflow))
-    batch = _whole(batch, "batch")
+        return _measured(source, given | _given({"array": array, "batch": batch, "reading": read}))
+    read = reading("plain" if read is None else read)
+    settings = {**read.choices(), **given}
+    array = Array.parse(array or DEFAULT_ARRAY, dataflow=settings.pop("dataflow", read.dataflow))
+    batch = DEFAULT_BATCH if batch is None else _whole(batch, "batch")
     if kind == "topology":
         if settings.pop("layers") != "all" and "layers" in given:
             raise ValueError("layers cannot be chosen from a SCALE-Sim topology; leave the option out")
         return scalesim.topology_costs(source, array, batch=batch, **settings)
-    return costs(_network(kind, str(source)), array, batch=batch, **settings)
+    return costs(network(source) if kind == "name" else read_csv(source), array, batch=batch, **settings)
 
 
-@cache
-def _network(kind, source):
-    return network(source) if kind == "name" else read_csv(source)
+def _given(choices):
+    return {name: value for name, value in choices.items() if value is not None}
 
 
-def topology_report(source, *, array="32x32", batch="1", dataflow=None, **_):
-    """SCALE-Sim's report of a SCALE-Sim topology as a DataFrame; None for any other source."""
-    if kind_of(source) != "topology":
+def _measured(source, given):
+    """Costs of a PipeDream graph, which leaves no choice."""
+    if given:
+        raise ValueError(f"{str(source)!r} holds measured times; {', '.join(sorted(given))} cannot change them, "
+                         "leave the options out")
+    return pipedream.to_costs(pipedream.read_graph(Path(source).resolve()))
+
+
+def topology_report(source, *, array=None, batch=None, dataflow=None, convention=None, **choices):
+    """SCALE-Sim's report of a SCALE-Sim topology as a DataFrame.
+
+    None for any other source, and where something is asked for that SCALE-Sim's report does not know: a batch, a
+    convention other than its own, any choice of the backward pass.
+    """
+    asked = batch not in (None, 1, "1") or convention not in (None, "scalesim") or _given(choices)
+    if asked or kind_of(source) != "topology":
         return None
-    return scalesim.report_topology(source, Array.parse(array, dataflow=dataflow or "ws"))
+    return scalesim.report_topology(source, Array.parse(array or DEFAULT_ARRAY, dataflow=dataflow or "ws"))
 
 
 def _whole(text, name):

@@ -104,10 +104,14 @@ def saturation(network, array_size, *, reading="plain", batch=32):
 def flat_from(curve, tolerance=0.001):
     """Smallest index of a curve from which it rises by no more than `tolerance` (relative); None if it never settles.
 
+    A curve of one point has settled; one of none has not.
+
     Examples
     --------
     >>> flat_from(pd.Series([1.0, 1.9, 2.5, 2.5], index=[1, 2, 3, 4]))
     3
     """
+    if not len(curve):
+        return None
     within = curve[curve >= curve.iloc[-1] * (1 - tolerance)]
     return None if len(within) == 1 and len(curve) > 1 else int(within.index[0])
