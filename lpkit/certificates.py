@@ -2,9 +2,10 @@
 
 from fractions import Fraction
 
+from lpkit.parametric import fewest_stages
 from lpkit.plans import Certificate, plain, ratio
 from lpkit.ratios import at_or_above
-from lpkit.search import bounds, denominators, is_plain, solved, within
+from lpkit.search import denominators, is_plain, solved, within
 
 __all__ = ["certificate"]
 
@@ -12,7 +13,7 @@ __all__ = ["certificate"]
 def certificate(task, plan, period):
     """Why `plan`, whose period in units is `period`, is optimal, and how far more processors would help."""
     costs, processors = plan.costs, plan.processors
-    least, interval = bounds(task)
+    least, interval = task.bounds
     saturation, stages = _saturation(task, period, len(plan.ends), least)
     if _tight(task, period, Fraction(task.chain.prefix[-1], processors)):
         binding = (1, len(costs), processors)
@@ -37,7 +38,7 @@ def _saturation(task, period, stages, least):
         least, ends, _ = solved(task, layers)
         return least, len(ends)
     least = at_or_above(least, denominators(task, layers))
-    return least, stages if least == period else len(within(task, least, layers)[0])
+    return least, stages if least == period else within(task, least, layers, fewest_stages)
 
 
 def _in_costs(task, units):

@@ -106,7 +106,8 @@ def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
     if memory is not None:
         held = list(accumulate((costs.weight_bytes + costs.input_bytes).tolist(), initial=0))
         memory = (held, math.floor(min(memory, held[-1] * len(costs))))
-    return Chain(prefix, caps, options, full, links, memory), unit
+    reach = max(place[0][0] - start for start, place in enumerate(options))
+    return Chain(prefix, caps, options, full, reach, links, memory), unit
 
 
 def _whole(costs, tiles):

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from lpkit.ratios import at_or_above, below
 
-__all__ = ["Chain", "least_period", "partition_within"]
+__all__ = ["Chain", "fewest_stages", "least_period", "partition_within"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Chain:
         with layer `end` may pass up to `cap` work to the next stage; any part of it, or with tiles what `grain` makes:
         multiples of an int, or the members of a sorted list. Each end is an option of the place before it.
     full : largest cap at the cut after i layers; 0 at both ends.
+    reach : most layers between a place and the end of one of its options; 1 where each delta moves alone.
     links : time of the link at the cut after i layers, or None.
     memory : (bytes of the first i layers, for i = 0..L; bytes that a stage holds), or None.
     """
@@ -38,6 +39,7 @@ class Chain:
     caps: list
     options: list
     full: list
+    reach: int
     links: list | None = None
     memory: tuple | None = None
 
@@ -48,15 +50,25 @@ def partition_within(chain, period, processors, open_cuts=None):
     The stages are chosen from the input on: each as short as the stages above it can bear; shifts are the least amounts
     that keep a stage within the period. `open_cuts` tells for each cut 0..L whether it is allowed.
     """
-    scaled = _scaled(chain, period.denominator)
-    if open_cuts is not None:
-        options = [tuple(o for o in place if open_cuts[o[0]]) for place in scaled.options]
-        scaled = Chain(**(vars(scaled) | {"options": options}))
-    spare, history = (_climb_in_memory if chain.memory else _climb)(scaled, period.numerator, processors)
+    scaled, spare, history = _reached(chain, period, processors, open_cuts)
     if spare is None:
         return None
     ends, shifts = _descend(scaled, period.numerator, spare, history)
     return ends, [Fraction(shift, period.denominator) for shift in shifts]
+
+
+def fewest_stages(chain, period, processors, open_cuts=None):
+    """Number of stages of `partition_within`, which must exist."""
+    return len(_reached(chain, period, processors, open_cuts)[2])
+
+
+def _reached(chain, period, processors, open_cuts):
+    """The chain in units of 1 / denominator of `period` with its allowed options, and what `_climb` makes of it."""
+    scaled = _scaled(chain, period.denominator)
+    if open_cuts is not None:
+        options = [tuple(o for o in place if open_cuts[o[0]]) for place in scaled.options]
+        scaled = Chain(**(vars(scaled) | {"options": options}))
+    return scaled, *(_climb_in_memory if chain.memory else _climb)(scaled, period.numerator, processors)
 
 
 def _scaled(chain, factor):
@@ -78,13 +90,12 @@ def _climb(chain, period, processors):
     prefix, full, L = chain.prefix, chain.full, len(chain.prefix) - 1
     never = prefix[L] + period + 1
     spare, keys, least = [-1] * L + [0], [never] * L, [never] * (L + 1)
-    reach = max(options[0][0] - place for place, options in enumerate(chain.options) if options)
     lift, low, high, deepest, history = max(full), L, L, L, []
     for left in range(processors, 0, -1):
         high = min(high, bisect_right(prefix, left * period + lift) - 1)
         if high < max(low, 1):
             break
-        first, changes = max(low - reach, 0), []
+        first, changes = max(low - chain.reach, 0), []
         for i in range(first, high):
             keys[i] = _key(prefix, spare, chain.options[i], never)
         best = least[high]

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from lpkit.costs import Costs
 from lpkit.parametric import Chain, least_period, partition_within
 from lpkit.ratios import at_or_above, interval_bound
 
-__all__ = ["Task", "bounds", "by_stage", "caps_by_stage", "denominators", "is_plain", "solved", "task_of", "within"]
+__all__ = ["Task", "by_stage", "caps_by_stage", "denominators", "is_plain", "solved", "task_of", "within"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Task:
     chain: Chain
     unit: Fraction
     links: list | None
+
+    @cached_property
+    def bounds(self):
+        """Least period in units of any number of processors, from intervals of layers: ``(period, (a, b))``."""
+        return interval_bound(_work(self), _leaving(self))
 
 
 def task_of(costs, threshold=None, granularity=None, residual="consumer", bandwidth=None, memory=None, still=False):
@@ -54,21 +59,16 @@ def _work(task):
     return [b - a for a, b in pairwise(task.chain.prefix)]
 
 
-def bounds(task):
-    """Least period in units of any number of processors, from intervals of layers: ``(period, (a, b))``."""
-    return interval_bound(_work(task), _leaving(task))
-
-
 def is_plain(task):
     """Whether each delta may move on its own at the cut after its layer, in any amount, over any link."""
-    chain = task.chain
-    alone = chain.full[1:-1] == chain.caps[:-1] and all(len(place) == 1 for place in chain.options)
-    return alone and task.tiles is None and task.links is None and chain.memory is None
+    return task.chain.reach == 1 and task.tiles is None and task.links is None and task.chain.memory is None
 
 
 def _leaving(task):
     """For each b the most work of layers up to b that may move to a stage after them: at most one cut's worth."""
     caps, readers = task.chain.caps, task.costs.first_consumer.tolist()
+    if task.chain.reach == 1:
+        return caps
     waiting, most = Counter(), []
     for b, (cap, reader) in enumerate(zip(caps, readers), 1):
         waiting.pop(b, None)
@@ -80,7 +80,7 @@ def _leaving(task):
 
 def solved(task, processors):
     """Least period in units with the chosen stages and shifts, ``(period, ends, shifts)``."""
-    lower = max(Fraction(task.chain.prefix[-1], processors), bounds(task)[0])
+    lower = max(Fraction(task.chain.prefix[-1], processors), task.bounds[0])
     most = denominators(task, processors)
     found = least_period(task.chain, processors, most, lower, partial(_tightened, task))
     if found is None:
@@ -90,11 +90,11 @@ def solved(task, processors):
     return found[0], *within(task, found[0], processors)
 
 
-def within(task, period, processors):
-    """`partition_within` for a period in units, over the links that keep to it."""
+def within(task, period, processors, find=partition_within):
+    """`partition_within` (or `fewest_stages`) for a period in units, over the links that keep to it."""
     allowed = task.chain.links and [link <= period for link in task.chain.links]
     whole = denominators(task, processors) == 1
-    return partition_within(task.chain, Fraction(math.floor(period)) if whole else period, processors, allowed)
+    return find(task.chain, Fraction(math.floor(period)) if whole else period, processors, allowed)
 
 
 def _tightened(task, ends, shifts):
