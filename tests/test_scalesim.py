@@ -44,7 +44,15 @@ def save(tmp_path, text, name="net.csv"):
     ROW + ",\n",  # no heading at all
     "first,9.0,8,3,2,4,5,2.\n",
     "Layer name,Num Filter,Channels,IFMAP Height,IFMAP Width,Filter Height,Filter Width,Strides\nfirst,5,4,9,8,3,2,2\n",
-], ids=range(18))  # fmt: skip
+    CONV_HEADING.replace("IFMAP Height", "IFMAP Width") + ROW + ",\n",  # the width twice for height and width
+    CONV_HEADING.replace("Filter Width", "Filter Height") + ROW + ",\n",
+    CONV_HEADING.replace("Strides", "Strides, Strides") + ROW + ",2,\n",
+    "Network one,\n\n" + CONV_HEADING + ROW + ",\n",  # a title before the heading
+    CONV_HEADING + ROW + ", 2\n",  # the stride again, without a column for it
+    CONV_HEADING.replace("Strides,", "Strides,, Target") + ROW + ", NPU\n",  # a word under a heading of nothing
+    CONV_HEADING.replace("Strides", "Strides, Batch Size") + ROW + ",\n",  # a column that no line fills
+    CONV_HEADING + "first   ,9      ,8  ,3 ,2 ,4   ,5   , 2 ,\n",
+], ids=range(26))  # fmt: skip
 def test_files_that_mean_the_same(tmp_path, text):
     found = read_topology(save(tmp_path, text))
     assert found.layers == (FIRST,) and found.name == "net" and len(found) == 1
@@ -53,6 +61,7 @@ def test_files_that_mean_the_same(tmp_path, text):
 @pytest.mark.parametrize("text, batch", [
     ("Layer,M,N,K,\nfc,4,10,64,\n", 1), ("Layer,M,N,K\nfc,4,10,64\n", 1), ("Layer Name, K, M, N,\nfc, 64, 4, 10,", 1),
     ("fc,4,10,64\n", 1), ("Layer\tM\tN\tK\nfc\t4\t10\t64", 1), ("Layer,M,N,K,Batch,\nfc,4,10,64,3,\n", 3),
+    ("Layer,M,N,K,fc,\nfc,4,10,64,", 1), ("Layer,M,N,K\r\n\r\nfc,4,10,64", 1),
 ])  # fmt: skip
 def test_products(tmp_path, text, batch):
     (layer,) = read_topology(save(tmp_path, text)).layers
@@ -66,6 +75,8 @@ def test_products(tmp_path, text, batch):
 @pytest.mark.parametrize("text, sparsity", [
     (CONV_HEADING.replace("Strides", "Strides, Sparsity") + ROW + ", 2:4,\n", "2:4"),
     (CONV_HEADING + ROW + ",1:4\n", "1:4"),
+    (CONV_HEADING + ROW + ",2,1:4\n", "1:4"),  # the stride again, then the sparsity
+    (CONV_HEADING.replace("Strides", "Stride height, Stride width") + ROW + ",2,3,4,\n", "3:4"),  # as SCALE-Sim writes
 ])  # fmt: skip
 def test_sparsity_is_kept_and_changes_no_count(tmp_path, text, sparsity):
     (layer,) = read_topology(save(tmp_path, text)).layers
@@ -81,6 +92,12 @@ def test_ragged_windows_count_or_not(tmp_path):
     path = save(tmp_path, CONV_HEADING + "c,10,9,3,2,4,5,3,\n")
     assert read_topology(path).layers[0].ofmap == (4, 4)
     assert read_topology(path, rounding="floor").layers[0].ofmap == (3, 3)
+
+
+def test_a_heading_that_says_a_width_twice_keeps_the_order(tmp_path):
+    heading = CONV_HEADING.replace("IFMAP Height", "IFMAP Width").replace("Strides", "Stride, Stride")
+    (layer,) = read_topology(save(tmp_path, heading + "c,700,161,41,11,1,32,2,3,\n")).layers
+    assert (layer.ifmap, layer.filter, layer.stride) == ((700, 161), (41, 11), (2, 3))
 
 
 def test_a_name_with_DP_is_a_layer_a_channel(tmp_path):
@@ -107,6 +124,13 @@ def test_a_name_with_DP_is_a_layer_a_channel(tmp_path):
     (CONV_HEADING + ROW + ",4:2,\n", "line 2: sparsity is '4:2'; it must be N:M with N from 1 to M"),
     (CONV_HEADING.replace("Strides", "Strides,Sparsity") + ROW + ",1\n", "line 2: sparsity is '1'; it must be N:M"),
     ("Layer,M,N\nfc,4,10\n", "line 1: the heading 'Layer, M, N' is that of no topology; it must be 'Layer name, IFMAP"),
+    ("Layer,M,N,K,K\nfc,4,10,64,64\n", "line 1: the heading names 'K' more than once; name each column once"),
+    ("name, Cycles, Stalls, Folds,\nfc, 4, 10, 64,\n", "line 1: the heading 'name, Cycles, Stalls, Folds' is that of"),
+    (f"name{', IFMAP Interline Order' * 20},\nfc{', 1' * 20},\n", "Interline ...' is that of no topology"),
+    (CONV_HEADING + ROW + ",2,7,\n", "line 2: there is a value '7' more than columns"),
+    (CONV_HEADING.replace("Strides", "Strides, Stride width") + ROW + ",2,7,\n", "line 2: there is a value '7' more"),
+    (CONV_HEADING + "\ngate,1,B,1,1,H,H,1,\n", "line 3: ifmap width is 'B'; it must be a whole number of at least 1"),
+    (CONV_HEADING + "fc, 1, 1, 1, ,1 2, 2, 1,\n", "line 2: filter width is missing; give a whole number"),
     ("fc,4,10\n", "line 1: K is missing"),
     (CONV_HEADING, "has a heading but no layers; it may have been cut off"),
     (",,,\n#\n", "has no layers; it may have been cut off"),

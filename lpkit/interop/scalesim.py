@@ -6,6 +6,7 @@ SCALE-Sim's own reader fail (no trailing comma, tabs, comments, spare columns) a
 """
 
 import re
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,7 @@ __all__ = ["Topology", "TopologyLayer", "read_topology", "report_topology", "top
 HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,\n"
 CONV = ("ifmap_height", "ifmap_width", "filter_height", "filter_width", "channels", "filters", "stride")
 GEMM = ("M", "N", "K")
+PAIRS = (("ifmap_height", "ifmap_width"), ("filter_height", "filter_width"), ("stride", "stride_width"))
 LARGEST_EXPANSION = 100_000  # layers that names with DP may expand to
 HEADINGS = {  # what a heading holds (lower case, letters only) -> the column
     "ifmapheight": "ifmap_height", "ifmapwidth": "ifmap_width", "filterheight": "filter_height",
@@ -87,7 +89,8 @@ def read_topology(path, *, kind=None, rounding="ceil"):
 
     Taken: with or without the trailing comma, byte order mark, tabs or semicolons for commas, blank lines, comments
     from ``#`` on, any line ends, columns for sparsity or batch, spare columns with an unknown heading, titles (a name
-    and nothing else) before groups of layers, no heading.
+    and nothing else) before the heading or groups of layers, no heading, a heading that says width (or height) twice
+    for height and width, the stride given twice without a column for it.
 
     Parameters
     ----------
@@ -119,11 +122,12 @@ def read_topology(path, *, kind=None, rounding="ceil"):
     """
     choice(rounding, "rounding", ("ceil", "floor"))
     lines = [(n, cells) for n, cells in enumerate(map(_cells, read_text(path).splitlines()), 1) if any(cells)]
+    # A name alone is a title, but on the last line it is a layer cut off.
+    lines = [line for line in lines[:-1] if len(line[1]) > 1] + lines[-1:]
     columns = _columns(lines, path, kind)
     if _is_heading(lines[0][1]):
         lines = lines[1:]
-    titles = [n for n, cells in lines[:-1] if len(cells) == 1]  # a last line of a name alone is a layer cut off
-    layers = tuple(_at(path, n, _layer, cells, columns, rounding) for n, cells in lines if n not in titles)
+    layers = tuple(_at(path, n, _layer, cells, columns, rounding) for n, cells in lines)
     if not layers:
         raise ValueError(f"{str(path)!r} has a heading but no layers; it may have been cut off")
     if sum(layer.separate for layer in layers) > LARGEST_EXPANSION:
@@ -152,15 +156,29 @@ def _columns(lines, path, kind):
     if not lines:
         raise ValueError(f"{str(path)!r} has no layers; it may have been cut off")
     number, first = lines[0]
-    headings = [HEADINGS.get(re.sub("[^a-z]", "", cell.lower())) for cell in first[1:]] if _is_heading(first) else []
+    headings = _at(path, number, _headings, first[1:]) if _is_heading(first) else []
     for columns in (CONV, GEMM):
         if set(columns) <= set(headings) and kind in (None, "gemm" if columns is GEMM else "conv"):
             return headings
-    if any(headings) and kind is None:
-        raise ValueError(f"{str(path)!r}, line {number}: the heading {', '.join(first)!r} is that of no topology; it "
-                         f"must be {HEADER.strip(' ,' + chr(10))!r} or 'Layer, M, N, K'")
+    if headings and kind is None:
+        heading = textwrap.shorten(", ".join(first), 120, placeholder=" ...")
+        raise ValueError(f"{str(path)!r}, line {number}: the heading {heading!r} is that of no topology; it must be "
+                         f"{HEADER.strip(' ,' + chr(10))!r} or 'Layer, M, N, K'")
     count = max(len(cells) for _, cells in lines) - 1
     return list(GEMM if kind == "gemm" or (kind is None and count < len(CONV)) else CONV)
+
+
+def _headings(cells):
+    """Columns that a heading names; one that says width (or height) twice means height and width, in this order."""
+    found = [HEADINGS.get(re.sub("[^a-z]", "", cell.lower())) for cell in cells]
+    for pair in PAIRS:
+        places = [i for i, column in enumerate(found) if column in pair]
+        if len(places) == 2 and found[places[0]] == found[places[1]]:
+            found[places[0]], found[places[1]] = pair
+    repeated = [cell for cell, column in zip(cells, found) if column and found.count(column) > 1]
+    if repeated:
+        raise ValueError(f"the heading names {repeated[0]!r} more than once; name each column once")
+    return found
 
 
 def _at(path, number, function, *arguments):
@@ -172,7 +190,7 @@ def _at(path, number, function, *arguments):
 
 def _layer(cells, columns, rounding):
     values = dict(zip(columns, cells[1:]))
-    spare = [cell for cell in cells[1 + len(columns):] if cell]
+    spare = _spare(cells, columns, values)
     if len(spare) == 1 and ":" in spare[0] and "sparsity" not in columns:
         values["sparsity"], spare = spare[0], []
     if spare:
@@ -186,6 +204,16 @@ def _layer(cells, columns, rounding):
         M, N, K = sizes.values()
         return TopologyLayer(cells[0], (M, K), (1, K), 1, N, (1, 1), gemm=True, **options)
     return _conv_layer(cells[0], sizes, _whole(values.get("stride_width") or values["stride"], "stride"), options)
+
+
+def _spare(cells, columns, values):
+    """Values that no column holds, without those that SCALE-Sim's own files have there."""
+    spare = [cell for cell in cells[1 + len(columns):] if cell]
+    if spare and "stride_width" not in columns and spare[0] == values.get("stride"):
+        return spare[1:]  # the stride again, for the width
+    if len(spare) == 2 and "stride_width" in columns and all(map(str.isdigit, spare)):
+        return [":".join(spare)]  # SCALE-Sim v3 writes the sparsity N:M as N, M
+    return spare
 
 
 def _conv_layer(name, sizes, stride_width, options):
