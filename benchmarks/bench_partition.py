@@ -90,7 +90,8 @@ def by_milp(costs, processors):
     for n in range(L - 1):
         require([(on[n + 1, k], k) for k in range(P)] + [(on[n, k], -k) for k in range(P)], 0, 1)
     for k in range(P):
-        require([(period, 1), *((on[n, k], -F[n]) for n in range(L)), *((part[n, k], -1) for n in range(L))], 0, np.inf)
+        load = [*((on[n, k], -F[n]) for n in range(L)), *((part[n, k], -1) for n in range(L))]
+        require([(period, 1), *load], 0, np.inf)
     result = milp(np.eye(period + 1)[period], integrality=np.r_[np.ones(2 * L * P), np.zeros(L * P + 1)],
                   bounds=(0, np.r_[np.ones(2 * L * P), np.full(L * P + 1, np.inf)]), options={"mip_rel_gap": 1e-9},
                   constraints=LinearConstraint(np.array(rows), low, high))

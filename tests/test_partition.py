@@ -7,14 +7,25 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, milp
 
 from lpkit.algorithm1 import _strict
 from lpkit.chains import movable
 from lpkit.costs import Costs
-from lpkit.partition import (PLANNERS, Plan, algorithm1, check_plan, communication, equal_layers, optimal, pipedream,
-                             plan, verify_optimal)
+from lpkit.partition import (
+    PLANNERS,
+    Plan,
+    algorithm1,
+    check_plan,
+    communication,
+    equal_layers,
+    optimal,
+    pipedream,
+    plan,
+    verify_optimal,
+)
 from lpkit.ratios import at_or_above, below
 
 
