@@ -82,7 +82,7 @@ def read_claims(path=None):
             if found.setdefault(claim.id, claim) is not claim:
                 raise ValueError(f"{path}, line {rows.line_num}: the id {claim.id!r} has been used before; give another")
     except csv.Error as error:
-        raise ValueError(f"{path}, line {rows.line_num}: {error}; the line may have been cut off") from None
+        raise ValueError(f"{path}, line {rows.reader.line_num}: {error}; the line may have been cut off") from None
     if not found:
         raise ValueError(f"{path}, line 1: there is no claim after the head; the file may have been cut off")
     return tuple(found.values())
