@@ -15,8 +15,8 @@ Examples
 >>> import lpkit as lp
 >>> cost = lp.costs("vgg16", lp.Array(64, 64), batch=32)
 >>> best = lp.plan(cost, processors=4)
->>> f"{best.speedup:.2f} of 4"
-'3.68 of 4'
+>>> f"{float(best.speedup):.2f} of 4"
+'3.75 of 4'
 """
 
 from lpkit.claims import claims, read_claims, verdict, verdicts

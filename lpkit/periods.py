@@ -202,7 +202,7 @@ def algorithm1_periods(work, own, processors, *, alpha=1.01):
     Examples
     --------
     >>> algorithm1_periods([[1, 4, 1, 2]], [[0, 3, 0, 1]], 3).round(2)
-    array([[8.  , 4.  , 3.51]])
+    array([[8.  , 4.  , 3.52]])
     """
     work, own = _rows(work, "work"), _rows(own, "own")
     P, total = _processors(processors, work.shape[1]), work.sum(axis=1)

@@ -20,6 +20,7 @@ PIPEDREAM = (4.345e7, 4.355e7)  # cycles that print as 4.35e7
 LAYERPIPE = (3.215e7, 3.225e7)
 CHANNELS = (16, 32, 64, 128, 256)
 INPUT = (224, 3)  # pixels a side, channels
+SPLITS = ((1, 2), (1, 3), (2, 3))  # last layers of stages 1 and 2; the first is PipeDream's split
 CHUNK = 200_000  # prefixes expanded at a time, to bound memory
 
 
@@ -39,7 +40,7 @@ def sample_candidates(reading="closest", *, batch=32, array_size=32):
     -------
     pandas.DataFrame
         One row a network: the four layers as text, whether all paddings are 'same', whether LayerPipe's balanced plan
-        keeps PipeDream's split, and the two periods in cycles.
+        keeps PipeDream's split, the two periods in cycles, and the number of weights LayerPipe moves.
 
     Raises
     ------
@@ -114,22 +115,29 @@ def _matches(table):
     period, mean = _pipedream(table), (w1 + w2 + w3 + w4) / 3
     other = np.minimum(np.maximum(np.maximum(w1 + w2, w3), w4), np.maximum(np.maximum(w1, w2 + w3), w4))
     stated = period.between(*PIPEDREAM, inclusive="left") & mean.between(*LAYERPIPE, inclusive="left")
-    return stated & (period <= other) & (_balanced(table, 2) | _balanced(table, 3) | _balanced(table, 1))
+    return stated & (period <= other) & np.logical_or.reduce([_balanced(table, ends) for ends in SPLITS])
 
 
 def _pipedream(table):
     return np.maximum(np.maximum(table["w1"], table["w2"]), table["w3"] + table["w4"])
 
 
-def _balanced(table, kind):
-    """Whether equal loads are possible with the split {1},{2},{3,4} (2), {1},{2,3},{4} (3) or {1,2},{3},{4} (1)."""
-    ends = {2: (1, 2), 3: (1, 3), 1: (2, 3)}[kind]
+def _moved(table, ends):
+    """(layer, delta work that must move up a stage) at the ends of stages 1 and 2 for equal loads on three stages."""
     mean = sum(table[f"w{l}"] for l in range(1, 5)) / 3
-    done = np.ones(len(table), bool)
-    for stages, end in enumerate(ends, 1):
-        moved = sum(table[f"w{l}"] for l in range(1, end + 1)) - stages * mean
-        done &= (moved >= 0) & (moved <= table[f"d{end}"])
-    return done
+    return [(end, sum(table[f"w{l}"] for l in range(1, end + 1)) - stages * mean) for stages, end in enumerate(ends, 1)]
+
+
+def _balanced(table, ends):
+    """Whether equal loads are possible when stages 1 and 2 end with the layers `ends`."""
+    return np.logical_and.reduce([(moved >= 0) & (moved <= table[f"d{end}"]) for end, moved in _moved(table, ends)])
+
+
+def _moved_weights(table):
+    """Weights that follow the moved delta work, under the first of `SPLITS` that balances."""
+    weights = [sum(moved / table[f"d{end}"] * table[f"k{end}"] ** 2 * table[f"C{end}"] * table[f"N{end}"]
+                   for end, moved in _moved(table, ends)) for ends in SPLITS]
+    return np.select([_balanced(table, ends) for ends in SPLITS], weights)
 
 
 def _described(table):
@@ -137,5 +145,6 @@ def _described(table):
             for l in range(1, 5)}
     same = np.logical_and.reduce([table[f"q{l}"] for l in range(1, 5)])
     periods = {"pipedream": _pipedream(table), "layerpipe": sum(table[f"w{l}"] for l in range(1, 5)) / 3}
-    frame = pd.DataFrame(text | {"same padding": same, "keeps split": _balanced(table, 2)} | periods)
+    moved = {"moved weights": _moved_weights(table)}
+    frame = pd.DataFrame(text | {"same padding": same, "keeps split": _balanced(table, SPLITS[0])} | periods | moved)
     return frame.sort_values([f"layer {l}" for l in range(1, 5)], ignore_index=True)

@@ -26,7 +26,17 @@ MOST_BYTES = 300_000
 
 # The smallest change of parameters that must change the results: id -> {name: value}. A notebook without parameters
 # has an empty one.
-VARIATIONS = {}
+VARIATIONS = {
+    "lp_fig4_communication": {"batch": 8},
+    "lp_table1_sample_network": {"batch": 16},
+    "lp_table2_costs": {"array_size": 64},
+    "lp_table3_sample_schedule": {"processors": 2},
+    "lp_table4_speedup": {"networks": ["sample4"], "array_sizes": [32], "batches": [32], "processors": [2, 3]},
+    "lp_fig7_saturation": {"network": "sample4", "max_processors": 4, "array_sizes": [32], "batches": [32]},
+    "lp_fig8_sweeps": {"networks": ["sample4"], "array_sizes": [32], "batches": [32], "processors": [2, 3]},
+    "sensitivity": {"networks": ["sample4"], "array_sizes": [32], "processors": [2, 3]},
+    "00_index": {"reading": "plain"},
+}
 
 each = pytest.mark.parametrize("id", IDS)
 
