@@ -22,7 +22,7 @@ def stage_table(plan):
     pandas.DataFrame
         Columns stage, layers (first and last name), load, fixed (F + G), delta_kept, delta_in, delta_out, in the unit
         of the costs; out_fraction, the part of the moved layers' delta that leaves; mandatory_bytes and
-        additional_bytes over the boundary to the next stage (the paper's accounting).
+        additional_bytes (rounded) over the boundary to the next stage (the paper's accounting).
 
     Examples
     --------
@@ -31,8 +31,13 @@ def stage_table(plan):
     >>> stage_table(made)[["stage", "layers", "load"]].values.tolist()
     [[1, 'conv1', 32159456], [2, 'conv2', 32159456], [3, 'conv3 .. conv4', 32159456]]
     """
+    return pd.DataFrame(_stage_rows(plan))
+
+
+def _stage_rows(plan):
+    """The rows of `stage_table` as dicts: beside a fraction a column of a DataFrame could not hold ints."""
     traffic = communication(plan)
-    return pd.DataFrame([_stage_row(plan, stage, layers, traffic) for stage, layers in enumerate(plan.stages, 1)])
+    return [_stage_row(plan, stage, layers, traffic) for stage, layers in enumerate(plan.stages, 1)]
 
 
 def _stage_row(plan, stage, layers, traffic):
@@ -66,7 +71,7 @@ def to_dict(plan):
         "schema": SCHEMA, "model": plan.costs.name, "unit": plan.costs.unit, "cost_source": plan.costs.source,
         "planner": plan.planner, "processors": plan.processors, "layers": list(plan.costs.layers),
         "ends": list(plan.ends), "period": _number(plan.period), "speedup": float(plan.speedup),
-        "total": _number(plan.costs.total), "stages": stage_table(plan).to_dict("records"),
+        "total": _number(plan.costs.total), "stages": _stage_rows(plan),
         "moved": [{"layer": l, "from": s, "to": t, "amount": _number(a)} for l, s, t, a in plan.moved],
         "communication": {
             "mandatory_bytes": _number(full.total_mandatory),
@@ -99,6 +104,6 @@ def plan_text(plan, path):
     if name.endswith(".json") and name != "trace.json":
         return json.dumps(to_dict(plan), indent=1) + "\n"
     if name.endswith(".csv") and name != "schedule.csv":
-        return stage_table(plan).to_csv(index=False, lineterminator="\n")
+        return pd.DataFrame(_stage_rows(plan), dtype=object).to_csv(index=False, lineterminator="\n")
     raise ValueError(f"cannot export {str(path)!r}; a plan is written as NAME.json, its stages as NAME.csv "
                      "(trace.json and schedule.csv are names of timelines, which this version does not write)")
