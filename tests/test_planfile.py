@@ -28,6 +28,7 @@ PLANS = {
     "fractions": lambda: optimal(costs("resnet18", Array(32, 32)), 7),
     "one processor": lambda: optimal(costs("sample4"), 1),
     "no certificate": lambda: pipedream(costs("vgg11"), 4),
+    "an empty stage": lambda: plan(costs("resnet18", Array(64, 64), **READINGS["closest"].choices()), 5, "algorithm1"),
     "notes": lambda: plan(costs("vgg11"), 6, "algorithm1", mode="paper"),
     "seconds": lambda: optimal(measured(), 3),
     "links": lambda: pipedream(measured(), 3, bandwidth=10),
@@ -103,6 +104,7 @@ def test_the_plans_above_cover_what_they_are_named_for():
     made = {name: make() for name, make in PLANS.items()}
     amounts = [amount for *_, amount in made["fractions"].moved]
     assert any(isinstance(a, Fraction) for a in amounts) and any(isinstance(a, int) for a in amounts)
+    assert min(map(len, made["an empty stage"].stages)) == 0
     assert made["notes"].notes and made["links"].links and made["no certificate"].certificate is None
     assert made["seconds"].moved and not float(made["seconds"].period).is_integer() and made["no work"].period == 0
     additional = {name: (communication(p).total_additional, communication(p, "full").total_additional)
@@ -139,6 +141,13 @@ def test_the_csv_file_is_the_table(made, tmp_path):
     assert list(rows[0]) == stage_table(made).columns.tolist()
     for row, known in zip(rows, to_dict(made)["stages"], strict=True):
         assert row == {name: str(value) for name, value in known.items()}  # ints as ints, floats to the last bit
+
+
+def test_a_stage_without_a_layer_of_its_own():
+    chain = Costs.from_times([4, 4], 0, [0, 6], ["a", "b"], unit="cycles")
+    made = Plan("by hand", chain, 3, ends=(1, 2, 2), moved=((2, 2, 3, 5),))
+    row = stage_table(made).to_dict("records")[2]
+    assert (row["layers"], row["load"], row["fixed"], row["delta_kept"], row["delta_in"]) == ("(none)", 5, 0, 0, 5)
 
 
 def test_the_document_of_every_planner_is_json(tmp_path):

@@ -1,0 +1,533 @@
+"""The `lpkit` command: what it prints is what the library says, and wrong input gets one line and status 2."""
+
+import csv
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lpkit.__main__ import main
+from lpkit.claims import read_claims, verdicts
+from lpkit.costs import READINGS, costs
+from lpkit.interop import pipedream, scalesim
+from lpkit.networks import NETWORKS, network, read_csv, write_csv
+from lpkit.notebooks import notebook_ids, title
+from lpkit.partition import PLANNERS, plan
+from lpkit.planfile import stage_table, to_dict
+from lpkit.sources import kind_of, layer_costs, topology_report
+from lpkit.systolic import Array
+
+ROOT = Path(__file__).parents[1]
+LENGTHY = 10_000  # characters: no message is longer, however long what was given
+COLUMNS = ["layer", "F", "G", "delta", "total", "weight_bytes", "input_bytes", "output_bytes", "cut_bytes"]
+CONV = """\
+Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
+Conv1, 34, 34, 3, 3, 3, 16, 1,
+Conv2, 34, 34, 3, 3, 16, 48, 2,
+Conv3, 17, 17, 1, 1, 48, 40, 1,
+"""
+GEMM = "Layer, M, N, K,\nqkv, 128, 96, 400,\nout, 128, 64, 96,\n"
+NODE = "node{0} -- {1} -- forward_compute_time={2}, backward_compute_time={3}, activation_size={4}, parameter_size={5}"
+GRAPH = "\n".join([
+    NODE.format(1, "Conv2d(3, 64)", 1.5, 3.0, 4000, 700), NODE.format(2, "ReLU()", 0.25, 0.125, 4000, 0),
+    NODE.format(3, "Linear(64, 10)", 2.25, 4.125, 80, 5000), NODE.format(4, "Linear(10, 10)", 0.1, 0.3, 80, 800),
+    "\tnode1 -- node2", "\tnode2 -- node3", "\tnode3 -- node4", "",
+])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A file of every kind, good and bad."""
+    path = tmp_path_factory.mktemp("sources")
+    write_csv(network("vgg11"), path / "net.csv")
+    texts = {
+        "conv.csv": CONV, "gemm.csv": GEMM, "graph.txt": GRAPH, "comments.csv": "# one\n# two\n", "blank.csv": " \n\n",
+        "cut.csv": CONV[: CONV.index("48, 2")], "cut_net.csv": (path / "net.csv").read_text()[:-40],
+        "cut_graph.txt": GRAPH[:150], "cycle.txt": GRAPH + "\tnode3 -- node1\n",
+        "nan.txt": GRAPH.replace("=2.25", "=nan"), "head.csv": CONV.splitlines()[0], "words.csv": "a b c\nd e f\n",
+        "zero.csv": CONV.replace("Conv2, 34", "Conv2, 0"), "fraction.csv": CONV.replace("16, 48", "16, 4.5"),
+        "wide.csv": CONV.replace("1, 1, 48", "19, 19, 48"), "model.onnx": "x",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (path / name).write_text(text)
+    (path / "binary.csv").write_bytes(bytes(range(256)))
+    (path / "zeros.csv").write_bytes(b"a,b\n\0\0\0")
+    (path / "empty.csv").touch()
+    return path
+
+
+@pytest.fixture
+def lpkit(capsys, monkeypatch):
+    """Run the command in this process: (status, standard output, standard error)."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main([str(a) for a in arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def answer(lpkit):
+    """The JSON that a command prints when it succeeds."""
+    def read(*arguments):
+        status, out, err = lpkit(*arguments, "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+    return read
+
+
+def layers_of(found):
+    """The rows that `lpkit cost --json` prints for costs."""
+    return found.to_frame()[COLUMNS].to_dict("records")
+
+
+# ---- sources ------------------------------------------------------------------------------------------------------
+
+
+def test_a_source_is_told_by_what_is_in_it(folder):
+    kinds = {name: kind_of(folder / name) for name in ("net.csv", "conv.csv", "gemm.csv", "graph.txt")}
+    assert kinds == {"net.csv": "network", "conv.csv": "topology", "gemm.csv": "topology", "graph.txt": "graph"}
+    assert {kind_of(name) for name in (*NETWORKS, "VGG16")} == {"name"}
+    (folder / "graph_by_another_name.csv").write_text(GRAPH)
+    (folder / "no_suffix").write_text(CONV)
+    assert kind_of(folder / "graph_by_another_name.csv") == "graph" and kind_of(folder / "no_suffix") == "topology"
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    write_csv(network("sample4"), tmp_path / "net.csv")
+    first = layer_costs(tmp_path / "net.csv").total
+    write_csv(network("lenet5"), tmp_path / "net.csv")
+    assert layer_costs(tmp_path / "net.csv").total == costs("lenet5").total != first == costs("sample4").total
+
+
+def test_a_report_only_where_nothing_else_is_asked_for(folder):
+    path = folder / "conv.csv"
+    assert topology_report(path) is not None and topology_report(path, batch="1", convention="scalesim") is not None
+    for other in ({"batch": "2"}, {"convention": "exact"}, {"delta": "phases"}, {"read": "plain"}, {"G": "b"}):
+        assert topology_report(path, **other) is None, other
+    assert topology_report("vgg16") is topology_report(folder / "net.csv") is topology_report(folder / "graph.txt") is None
+
+
+# ---- cost ---------------------------------------------------------------------------------------------------------
+
+
+def test_cost_of_a_built_in_network(answer):
+    found = answer("cost", "vgg16")
+    assert found["network"] == "vgg16 on 32x32 ws, batch 32" and found["unit"] == "cycles"
+    assert found["rows"] == layers_of(costs("vgg16"))
+
+
+def test_every_option_of_cost_reaches_the_model(answer):
+    found = answer("cost", "vgg11", "--array", "16x64", "--batch", 8, "--dataflow", "is", "--convention", "scalesim_v1",
+                   "--delta", "phases", "--g-form", "b", "--batching", "per_image", "--layers", "convolutions",
+                   "--first-layer-delta", "--bytes", 2)
+    expected = costs("vgg11", Array(16, 64, "is"), batch=8, convention="scalesim_v1", delta="phases", G="b",
+                     batching="per_image", layers="convolutions", first_layer_delta=True, bytes_per_element=2)
+    assert found["rows"] == layers_of(expected)
+    hidden = answer("cost", "sample4", "--fold-overlap", "preload_hidden")["rows"]
+    assert hidden == layers_of(costs("sample4", fold_overlap="preload_hidden")) != layers_of(costs("sample4"))
+
+
+def test_a_choice_replaces_that_of_the_reading(answer):
+    choices = READINGS["closest"].choices()
+    assert answer("cost", "resnet18", "--reading", "closest")["rows"] == layers_of(costs("resnet18", **choices))
+    found = answer("cost", "resnet18", "--reading", "closest", "--no-first-layer-delta", "--layers", "all")
+    changed = choices | {"first_layer_delta": False, "layers": "all"}
+    assert found["rows"] == layers_of(costs("resnet18", **changed)) != layers_of(costs("resnet18", **choices))
+
+
+def test_cost_of_a_network_file(answer, folder):
+    found = answer("cost", folder / "net.csv", "--batch", 4)
+    assert found["rows"] == layers_of(costs(read_csv(folder / "net.csv"), batch=4)) == layers_of(costs("vgg11", batch=4))
+
+
+@pytest.mark.parametrize("name", ["conv.csv", "gemm.csv"])
+@pytest.mark.parametrize("op", ["F", "all"])
+def test_cost_of_a_topology_is_scalesims_report(answer, folder, name, op):
+    found = answer("cost", folder / name, "--array", "16x8", "--dataflow", "os", "--op", op)
+    expected = scalesim.report_topology(folder / name, Array(16, 8, "os"))
+    assert found == {"network": str(folder / name), "array": "16x8", "rows": expected.to_dict("records")}
+    assert [row["Total Cycles"] > 0 for row in found["rows"]] == [True] * (3 if name == "conv.csv" else 2)
+
+
+def test_the_report_is_what_scalesim_itself_printed(answer, tmp_path):
+    with open(ROOT / "tests" / "golden" / "scalesim_networks.csv", newline="") as file:
+        recorded = [row for row in csv.DictReader(file) if row["stride_h"] == row["stride_w"]][:25]
+    columns = ("layer", "ifmap_h", "ifmap_w", "filt_h", "filt_w", "channels", "num_filter", "stride_h")
+    for number, row in enumerate(recorded):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(CONV.splitlines()[0] + "\n" + ", ".join(row[c] for c in columns) + ",\n")
+        found = answer("cost", path, "--array", f"{row['array_rows']}x{row['array_cols']}", "--dataflow", row["dataflow"])
+        assert found["rows"][0]["Total Cycles"] == int(row["total_cycles"])
+        assert math.isclose(found["rows"][0]["Mapping Efficiency %"], float(row["mapping_eff_pct"]), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["conv.csv", "gemm.csv"])
+def test_a_topology_is_costed_for_training_when_that_is_asked_for(answer, folder, name):
+    path = folder / name
+    assert answer("cost", path, "--batch", 8)["rows"] == layers_of(scalesim.topology_costs(path, batch=8))
+    delta = answer("cost", path, "--op", "delta", "--delta", "zero_insert")["rows"]
+    expected = scalesim.topology_costs(path, batch=32, delta="zero_insert").delta.tolist()
+    assert [row["delta"] for row in delta] == expected and sum(expected) > 0
+
+
+def test_cost_of_a_measured_graph(answer, folder):
+    found = answer("cost", folder / "graph.txt")
+    expected = pipedream.to_costs(pipedream.read_graph(folder / "graph.txt"))
+    assert found["rows"] == layers_of(expected) and found["unit"] == "ms"
+    assert sum(row["total"] for row in found["rows"]) == pytest.approx(1.5 + 3 + 0.25 + 0.125 + 2.25 + 4.125 + 0.4)
+
+
+def test_a_graph_named_from_its_own_folder_has_a_name(answer, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert answer("cost", "graph.txt")["network"].startswith(folder.name)
+
+
+@pytest.mark.parametrize("op", ["F", "G", "delta"])
+def test_one_operation(lpkit, answer, op):
+    found = costs("sample4")
+    assert answer("cost", "sample4", "--op", op)["rows"] == found.to_frame()[["layer", op]].to_dict("records")
+    status, out, _ = lpkit("cost", "sample4", "--op", op)
+    assert status == 0 and out.splitlines()[-1] == f"total: {op} {getattr(found, op).sum():,} cycles"
+
+
+def test_the_table_for_people(lpkit):
+    status, out, err = lpkit("cost", "sample4")
+    found = costs("sample4")
+    assert (status, err) == (0, "") and out.splitlines()[3].split() == COLUMNS
+    body = [line.split() for line in out.splitlines()[4:8]]
+    assert body == [[row["layer"], *(f"{row[c]:,}" for c in COLUMNS[1:])] for row in layers_of(found)]
+    assert out.splitlines()[-1] == (f"total: F {found.F.sum():,}, G {found.G.sum():,}, delta {found.delta.sum():,}, "
+                                    f"total {found.total:,} cycles")
+
+
+# ---- plan ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, read", [
+    ("vgg11", lambda path: costs("vgg11")), ("net.csv", lambda path: costs(read_csv(path))),
+    ("conv.csv", lambda path: scalesim.topology_costs(path, batch=32)),
+    ("gemm.csv", lambda path: scalesim.topology_costs(path, batch=32)),
+    ("graph.txt", lambda path: pipedream.to_costs(pipedream.read_graph(path))),
+])  # fmt: skip
+def test_plan_of_every_source(answer, folder, name, read):
+    source = name if name in NETWORKS else folder / name
+    assert answer("plan", source, "-P", 2) == to_dict(plan(read(source), 2))
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner(answer, planner):
+    found = answer("plan", "resnet18", "--processors", 5, "--planner", planner, "--reading", "closest", "--array", "64x64")
+    expected = plan(costs("resnet18", Array(64, 64), **READINGS["closest"].choices()), 5, planner)
+    assert found == json.loads(json.dumps(to_dict(expected)))
+
+
+def test_four_processors_and_the_optimum_by_default(answer):
+    assert answer("plan", "vgg11") == to_dict(plan(costs("vgg11"), 4))
+
+
+def test_comparison_of_the_planners(answer, lpkit):
+    found = answer("plan", "sample4", "-P", 3, "--reading", "closest", "--compare")["compare"]
+    plans = {name: plan(costs("sample4", **READINGS["closest"].choices()), 3, name) for name in PLANNERS}
+    assert [row["planner"] for row in found] == list(PLANNERS)
+    for row in found:
+        ratio = float(plans["pipedream"].period) / float(plans[row["planner"]].period)
+        assert row["period"] == float(plans[row["planner"]].period) and row["period ratio"] == pytest.approx(ratio)
+        assert row["time reduction"] == pytest.approx(1 - 1 / ratio)
+        assert row["throughput gain"] == pytest.approx(ratio - 1)
+    assert found[-1]["throughput gain"] == pytest.approx(0.3516, abs=1e-4)
+    _, out, _ = lpkit("plan", "sample4", "-P", 3, "--reading", "closest", "--compare")
+    assert [line.split()[0] for line in out.splitlines()[-4:]] == list(PLANNERS)
+
+
+def test_a_plan_for_people(lpkit):
+    status, out, err = lpkit("plan", "sample4", "-P", 3)
+    made = plan(costs("sample4"), 3)
+    lines = out.splitlines()
+    assert (status, err) == (0, "") and lines[0] == "sample4 on 32x32 ws, batch 32: optimal, 3 stages"
+    assert [line.split()[0] for line in lines[2:5]] == ["1", "2", "3"]
+    assert lines[5].startswith(f"period {int(made.period):,} cycles, speedup ") and made.certificate.text in out
+
+
+def test_notes_of_a_plan_are_shown(lpkit):
+    notes = plan(costs("vgg11"), 6, "algorithm1").notes
+    _, out, _ = lpkit("plan", "vgg11", "-P", 6, "--planner", "algorithm1")
+    assert notes and out.splitlines()[-len(notes):] == [f"note: {note}" for note in notes]
+
+
+def test_without_any_work_all_planners_are_equal(answer, tmp_path):
+    path = tmp_path / "idle.txt"
+    path.write_text(re.sub(r"(compute_time)=[\d.]+", r"\1=0", GRAPH))
+    found = answer("plan", path, "-P", 2, "--compare")
+    assert found["period"] == 0 and [row["throughput gain"] for row in found["compare"]] == [0] * 4
+
+
+def test_export(answer, tmp_path):
+    found = answer("plan", "sample4", "-P", 3, "--export", tmp_path / "plan.json", "--export", tmp_path / "stages.csv")
+    assert json.loads((tmp_path / "plan.json").read_text()) == found
+    expected = stage_table(plan(costs("sample4"), 3))
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "stages.csv"), expected, check_dtype=False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.json", "stages.csv"]
+
+
+# ---- the commands of the repository -------------------------------------------------------------------------------
+
+
+def test_list(answer, lpkit):
+    rows = answer("list")["rows"]
+    assert [row["id"] for row in rows] == notebook_ids() and [row["title"] for row in rows] == list(map(title, notebook_ids()))
+    items = [claim.item for claim in read_claims()]
+    assert all(row["claims"] == items.count(row["id"]) for row in rows) and any(row["claims"] for row in rows)
+    status, out, _ = lpkit("list")
+    assert status == 0 and all(id in out for id in notebook_ids())
+
+
+def test_claims(answer, lpkit):
+    found, expected = answer("claims"), verdicts()
+    assert [list(row) for row in found] == [expected.columns.tolist()] * len(expected)
+    for row, known in zip(found, expected.to_dict("records"), strict=True):
+        assert row == {name: None if value != value else value for name, value in known.items()}
+    assert [row["id"] for row in answer("claims", "lp_table2_costs")] == (
+        expected.loc[expected["item"] == "lp_table2_costs", "id"].tolist())
+    status, out, _ = lpkit("claims", "lp_table2_costs")
+    assert status == 0 and "cannot be checked" not in out and "reproduced" in out
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["cost", "-h"], ["plan", "--help"], ["figures", "-h"], ["--version"]])
+def test_help_and_version(lpkit, arguments):
+    status, out, err = lpkit(*arguments)
+    assert (status, err) == (0, "") and ("Usage: lpkit" in out or version("layerpipe-lpkit") in out)
+
+
+# ---- bad input ----------------------------------------------------------------------------------------------------
+
+
+SIZES = [
+    ("cost vgg16 --batch 0", "batch is '0'; it must be a whole number of at least 1"),
+    ("cost vgg16 --batch -5", "batch is '-5'; it must be a whole number of at least 1"),
+    ("cost vgg16 --batch 2.5", "batch is '2.5'; it must be a whole number"),
+    ("cost vgg16 --batch nan", "batch is 'nan'; it must be a whole number"),
+    ("cost vgg16 --batch inf", "batch is 'inf'; it must be a whole number"),
+    ("cost vgg16 --batch 1e400", "batch is '1e400'; it must be a whole number"),
+    ("cost vgg16 --batch many", "batch is 'many'; it must be a whole number"),
+    ("cost vgg16 --batch 0x20", "batch is '0x20'; it must be a whole number"),
+    ("cost vgg16 --batch 1099511627777", "batch is '1099511627777'; it must be a whole number"),
+    ("cost vgg16 --batch 1099511627776", "the result does not fit in 64 bits; use smaller sizes"),
+    ("cost vgg16 --array 0x32", "array rows is 0; it must be a whole number from 1"),
+    ("cost vgg16 --array 32x0", "array columns is 0; it must be a whole number from 1"),
+    ("cost vgg16 --array 32", "array is '32'; it must be ROWSxCOLUMNS, such as 32x32"),
+    ("cost vgg16 --array 32x-32", "array is '32x-32'; it must be ROWSxCOLUMNS"),
+    ("cost vgg16 --array 1.5x32", "array is '1.5x32'; it must be ROWSxCOLUMNS"),
+    ("cost vgg16 --array 32x32x32", "array is '32x32x32'; it must be ROWSxCOLUMNS"),
+    ("cost vgg16 --array 99999999999999x3", "array rows is 99999999999999; it must be a whole number from 1"),
+    ("cost vgg16 --bytes 0", "bytes_per_element is 0.0; it must be a positive number"),
+    ("cost vgg16 --bytes -1", "bytes_per_element is -1.0; it must be a positive number"),
+    ("cost vgg16 --bytes nan", "bytes_per_element is nan; it must be a positive number"),
+    ("cost vgg16 --bytes inf", "bytes_per_element is inf; it must be a positive number"),
+    ("cost vgg16 --bytes 1e300", "weight_bytes holds object values; give finite numbers that fit in 64 bits"),
+    ("cost vgg16 --bytes four", "Invalid value for '--bytes': 'four' is not a valid float"),
+    ("plan vgg16 -P 0", "processors is 0; it must be a whole number from 1"),
+    ("plan vgg16 -P -1", "processors is -1; it must be a whole number from 1"),
+    ("plan vgg16 -P 2.5", "processors is '2.5'; it must be a whole number from 1"),
+    ("plan vgg16 -P nan", "processors is 'nan'; it must be a whole number from 1"),
+    ("plan vgg16 -P 17", "processors is 17, but there are only 16 layers and a stage holds at least one"),
+    (f"plan vgg16 -P {'9' * 40}", f"processors is {'9' * 40}; it must be a whole number from 1"),
+    (f"plan vgg16 -P {'9' * 5000}", "processors is '999"),
+    ("plan {}/conv.csv -P 4", "processors is 4, but there are only 3 layers"),
+    ("plan {}/graph.txt -P 9", "processors is 9, but there are only 3 layers"),
+]  # fmt: skip
+NAMES = [
+    ("cost vgg61", "network is 'vgg61'; did you mean 'vgg19' or 'vgg16' or 'vgg13'? Known: 'sample4', 'lenet5'"),
+    ("plan resnet-50", "network is 'resnet-50'; did you mean 'resnet50'"),
+    ("cost vgg16 --reading closets", "reading is 'closets'; did you mean 'closest'? Known: 'closest', 'plain'"),
+    ("cost vgg16 --dataflow wss", "dataflow is 'wss'; did you mean 'ws'? Known: 'ws', 'os', 'is'"),
+    ("cost vgg16 --convention scalsim", "convention is 'scalsim'; did you mean 'scalesim'"),
+    ("cost vgg16 --fold-overlap none", "fold_overlap is 'none'; Known: 'serial', 'preload_hidden'"),
+    ("cost vgg16 --delta zero_inserts", "delta is 'zero_inserts'; did you mean 'zero_insert'?"),
+    ("cost vgg16 --g-form c", "G is 'c'; Known: 'a', 'b'"),
+    ("cost vgg16 --batching fold", "batching is 'fold'; did you mean 'folded'?"),
+    ("cost vgg16 --layers convolution", "layers is 'convolution'; did you mean 'convolutions'?"),
+    ("cost vgg16 --op H", "op is 'H'; Known: 'F', 'G', 'delta', 'all'"),
+    ("cost vgg16 --dataflow os --convention scalesim_v1", "scalesim_v1 has no cycle count for dataflow 'os'"),
+    ("plan vgg16 --planner optimum", "planner is 'optimum'; did you mean 'optimal'?"),
+    ("cost {}/conv.csv --batch 0", "batch is '0'; it must be a whole number of at least 1"),
+    ("cost {}/conv.csv --array 0x1", "array rows is 0; it must be a whole number"),
+    ("cost {}/conv.csv --reading closets", "reading is 'closets'; did you mean 'closest'?"),
+    ("cost {}/conv.csv --convention scalsim", "convention is 'scalsim'; did you mean 'scalesim'"),
+    ("cost {}/conv.csv --dataflow rs", "dataflow is 'rs'; Known: 'ws', 'os', 'is'"),
+    ("plan {}/conv.csv --layers convolutions", "layers cannot be chosen from a SCALE-Sim topology; leave the option out"),
+    ("cost {}/graph.txt --array 32x32", "'{}/graph.txt' holds measured times; array cannot change them, leave the"),
+    ("plan {}/graph.txt -P 2 --batch 8 --delta phases", "'{}/graph.txt' holds measured times; batch, delta cannot change"),
+    ("cost {}/graph.txt --reading plain", "'{}/graph.txt' holds measured times; reading cannot change them"),
+]  # fmt: skip
+FILES = [
+    ("cost {}/nothing.csv", "there is no file '{}/nothing.csv'; check the path"),
+    ("cost {}", "'{}' is a folder; give a file in it"),
+    ("cost {}/empty.csv", "'{}/empty.csv' is empty; it may have been cut off"),
+    ("cost {}/blank.csv", "'{}/blank.csv' is empty; it may have been cut off"),
+    ("cost {}/comments.csv", "'{}/comments.csv' holds nothing but comments; it may have been cut off"),
+    ("cost {}/binary.csv", "'{}/binary.csv' is not text (byte 128 is not UTF-8); give a text file"),
+    ("plan {}/zeros.csv", "'{}/zeros.csv' is not text (it holds a zero byte); give a text file"),
+    ("cost {}/model.onnx", "'{}/model.onnx' is an ONNX file, which this version does not read"),
+    ("cost {}/cut.csv", "'{}/cut.csv', line 3: filters is missing; give a whole number of at least 1"),
+    ("plan {}/cut.csv", "'{}/cut.csv', line 3: filters is missing"),
+    ("cost {}/zero.csv", "'{}/zero.csv', line 3: ifmap height is 0; it must be a whole number from 1"),
+    ("cost {}/fraction.csv", "'{}/fraction.csv', line 3: filters is '4.5'; it must be a whole number"),
+    ("cost {}/wide.csv", "'{}/wide.csv', line 4: the filter of 'Conv3' is 19x19, larger than its input of 17x17"),
+    ("cost {}/head.csv", "'{}/head.csv' has a heading but no layers; it may have been cut off"),
+    ("cost {}/words.csv", "'{}/words.csv' has a heading but no layers; it may have been cut off"),
+    ("cost {}/cut_net.csv", "{}/cut_net.csv, line "),
+    ("cost {}/cut_graph.txt", "line 2 of 'cut_graph.txt'"),
+    ("plan {}/cycle.txt -P 2", "'cycle.txt' has a cycle"),
+    ("cost {}/nan.txt", "forward_compute_time in line 3 of 'nan.txt' is 'nan'; it must be a number from 0"),
+    (f"cost ./{'a' * 300}", f"'{'a' * 300}': File name too long"),
+    ("plan vgg16 --export {}/plan.txt", "cannot export '{}/plan.txt'; a plan is written as NAME.json"),
+    ("plan vgg16 --export {}/good.json --export {}/plan.txt", "cannot export '{}/plan.txt'"),
+    ("plan vgg16 --export {}/empty.csv/plan.json", "cannot write '{}/empty.csv/plan.json': "),
+    ("plan vgg16 --export {}/trace.json", "cannot export '{}/trace.json'"),
+]  # fmt: skip
+USAGE = [
+    ("", "Missing command. See lpkit -h"),
+    ("cots vgg16", "No such command 'cots'"),
+    ("cost", "Missing argument 'NETWORK'. See lpkit cost -h"),
+    ("plan", "Missing argument 'NETWORK'. See lpkit plan -h"),
+    ("cost vgg16 resnet50", "Got unexpected extra argument (resnet50)"),
+    ("cost vgg16 --arrray 3x3", "No such option '--arrray'"),
+    ("cost vgg16 --array", "Option '--array' requires an argument"),
+    ("plan vgg16 -P", "Option '-P' requires an argument"),
+    ("--jsn", "No such option '--jsn'"),
+    ("list all", "Got unexpected extra argument (all)"),
+    ("claims lp_table5", "item is 'lp_table5'; did you mean"),
+    ("claims lp_table2_costs lp_table3", "Got unexpected extra argument (lp_table3)"),
+    ("figures lp_fig77", "notebook is 'lp_fig77'"),
+    ("figures lp_fig7_saturatoin", "notebook is 'lp_fig7_saturatoin'; did you mean 'lp_fig7_saturation'"),
+    ("figures lp_fig7_saturation -p netwrk vgg16 --out {}/out",
+     "notebook 'lp_fig7_saturation' has no parameter 'netwrk'; did you mean 'network'? Known: "),
+    ("figures lp_fig7_saturation -p max_processors many --out {}/out", "parameter 'max_processors' is 'many'; give a value"),
+    ("figures lp_fig7_saturation -p max_processors 2.5 --out {}/out", "parameter 'max_processors' is '2.5'; give a value"),
+    ("figures lp_fig7_saturation -p network resnet50", "network is 'resnet50' and its default in notebook"),
+    ("figures lp_fig7_saturation -p network", "Option '-p' requires 2 arguments"),
+    ("figures -j 0", "jobs is 0; it must be a whole number from 1 to 2"),
+    ("figures -j 3", "jobs is 3; it must be a whole number from 1 to 2"),
+    ("figures -j two", "Invalid value for '-j'"),
+    ("figures lp_fig7_saturation --out {}/empty.csv/out", "cannot write '{}/empty.csv/out/"),
+    ("check -j 0", "jobs is 0; it must be a whole number from 1 to 2"),
+    ("check lp_fig7_saturation", "Got unexpected extra argument"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line, sentence", SIZES + NAMES + FILES + USAGE, ids=lambda text: text[:60])
+def test_bad_input_gets_one_line_and_status_2(lpkit, folder, line, sentence):
+    before = sorted(folder.rglob("*"))
+    status, out, err = lpkit(*(word.replace("{}", str(folder)) for word in line.split()))
+    assert (status, out) == (2, "")
+    assert err.startswith("lpkit: " + sentence.replace("{}", str(folder))), err
+    assert err.count("\n") == 1 and err.endswith("\n") and len(err) < LENGTHY
+    assert "Traceback" not in err and "Errno" not in err and "np." not in err
+    assert sorted(folder.rglob("*")) == before  # nothing half written
+
+
+def test_an_empty_name(lpkit):
+    status, out, err = lpkit("cost", "")
+    assert (status, out, err) == (2, "", "lpkit: '.' is a folder; give a file in it\n")
+
+
+def test_bad_input_is_bad_with_json_too(lpkit, folder):
+    for words in (["cost", "vgg61"], ["plan", "vgg16", "-P", "0"], ["claims", "nothing"], ["cost", folder / "empty.csv"]):
+        status, out, err = lpkit(*words, "--json")
+        assert (status, out) == (2, "") and err.startswith("lpkit: ") and err.count("\n") == 1
+
+
+# ---- as a process -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["cost", "resnet152"], ["plan", "sample4", "--json"]])
+def test_a_reader_that_has_gone_is_no_error(words):
+    """As in `lpkit cost resnet152 | head -1`, with the reader gone before the first line is written."""
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-m", "lpkit", *words], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    os.close(reader)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+# ---- as an installed wheel ----------------------------------------------------------------------------------------
+
+
+def built_with():
+    """Options of pip: without a download where this environment can build by itself."""
+    try:
+        major = int(version("setuptools").split(".")[0])
+    except (ImportError, ValueError):
+        major = 0
+    return ["--no-build-isolation"] if major >= 77 else []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel of the library as it is now, built outside the repository and unpacked."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    shutil.copytree(ROOT / "lpkit", source / "lpkit", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--retries", "0", "--timeout", "15",
+               "--disable-pip-version-check", *built_with(), "--wheel-dir", folder, source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    if done.returncode and re.search("No matching distribution|Could not find a version|connection|No module named pip",
+                                     done.stderr, re.I):
+        pytest.skip("building a wheel needs setuptools >= 77, which can neither be imported nor downloaded here")
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    zipfile.ZipFile(path).extractall(folder / "site")
+    return folder / "site"
+
+
+def installed(wheel, folder, *words):
+    """Run the command from the unpacked wheel in another folder."""
+    command = [sys.executable, "-W", "error", "-m", "lpkit", *words]
+    environment = {**os.environ, "PYTHONPATH": str(wheel), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_wheel_holds_the_whole_library_and_nothing_else(wheel):
+    held = {path.relative_to(wheel).as_posix() for path in (wheel / "lpkit").rglob("*") if path.is_file()}
+    assert held == {path.relative_to(ROOT).as_posix() for path in (ROOT / "lpkit").rglob("*.py")}
+    (info,) = (path for path in wheel.iterdir() if path.name != "lpkit")
+    assert info.name == f"layerpipe_lpkit-{version('layerpipe-lpkit')}.dist-info"
+    assert "lpkit = lpkit.__main__:main" in (info / "entry_points.txt").read_text()
+    assert list(info.rglob("LICENSE"))
+
+
+def test_cost_and_plan_work_from_a_wheel(wheel, tmp_path):
+    program = "import lpkit; print(lpkit.__file__)"
+    where = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(wheel)},
+                           capture_output=True, text=True, timeout=60)
+    assert where.stdout.startswith(str(wheel))  # and not the checkout
+    done = installed(wheel, tmp_path, "cost", "vgg16", "--json")
+    assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout)["rows"] == layers_of(costs("vgg16"))
+    done = installed(wheel, tmp_path, "plan", "sample4", "-P", "3", "--export", "plan.json")
+    assert (done.returncode, done.stderr) == (0, "") and "3 stages" in done.stdout
+    assert json.loads((tmp_path / "plan.json").read_text()) == to_dict(plan(costs("sample4"), 3))
+
+
+@pytest.mark.parametrize("words", [["claims"], ["figures", "--json"]], ids=" ".join)
+def test_what_needs_the_repository_says_so_in_one_line(wheel, tmp_path, words):
+    done = installed(wheel, tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("lpkit: this command needs the lpkit repository (notebooks/, data/), and an installed")
+    assert done.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
