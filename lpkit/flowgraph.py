@@ -1,0 +1,356 @@
+"""A data-flow graph: nodes that take time, edges that carry delays.
+
+An edge u -> v with w delays says that v in iteration n uses what u made in iteration n - w. A loop without a delay
+cannot be computed and is refused. Times are whole numbers or Fractions and stay exact.
+Source: Parhi, "VLSI Digital Signal Processing Systems" (Wiley 1999), chapter 2; Leiserson & Saxe, "Retiming
+synchronous circuitry", Algorithmica 6 (1991), whose host is a node that retiming leaves alone.
+"""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from lpkit.checks import unknown_name, whole_number
+
+__all__ = ["DFG", "CriticalPath", "Edge", "critical_path", "execution_order", "exact_time", "strong_components"]
+
+LARGEST_TIME = 2**256  # of a numerator or denominator; sums of such times stay exact
+SHOWN = 12  # nodes of a loop that an error names
+
+
+class Edge(NamedTuple):
+    """What `target` uses of `source`: the result of `delays` iterations ago.
+
+    Examples
+    --------
+    >>> Edge("a", "b", 2)
+    Edge(source='a', target='b', delays=2)
+    """
+
+    source: str
+    target: str
+    delays: int = 0
+
+
+class CriticalPath(NamedTuple):
+    """The clock period of a graph as it stands, and the delay-free path that needs it."""
+
+    period: int | Fraction
+    path: tuple
+
+
+@dataclass(frozen=True)
+class DFG:
+    """A data-flow graph; edges may be parallel, nodes may stand alone.
+
+    Attributes
+    ----------
+    times : dict
+        Time of each node, an int or Fraction >= 0 in any one unit; the order of the nodes is kept.
+    edges : tuple of Edge
+        Or anything that holds (source, target, delays) triples.
+    hosts : tuple of str
+        Nodes that retiming must leave alone (inputs, outputs, the host of Leiserson & Saxe).
+
+    Raises
+    ------
+    ValueError
+        If there are no nodes, an edge names an unknown node, a time or a delay is negative or not a number of the
+        right kind, or a loop has no delay; the sentence names the node, the edge or the loop.
+
+    Examples
+    --------
+    >>> ring = DFG({"a": 2, "b": 2, "c": 1}, [("a", "b", 0), ("b", "c", 1), ("c", "a", 1)])
+    >>> ring.nodes, ring.registers(), ring.edges[1]
+    (('a', 'b', 'c'), 2, Edge(source='b', target='c', delays=1))
+    >>> DFG({"a": 1, "b": 1}, [("a", "b", 0), ("b", "a", 0)])
+    Traceback (most recent call last):
+    ...
+    ValueError: the loop a -> b -> a has no delay; put a delay on one of its edges
+    """
+
+    times: Mapping = field(hash=False)
+    edges: tuple
+    hosts: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "times", _checked_times(self.times))
+        object.__setattr__(self, "edges", _checked_edges(self.edges, self.times))
+        object.__setattr__(self, "hosts", _checked_hosts(self.hosts, self.times))
+        loop = _delay_free_loop(self)
+        if loop:
+            raise ValueError(f"the loop {shown_path(loop)} has no delay; put a delay on one of its edges")
+
+    @classmethod
+    def from_edges(cls, edges, times=1, *, hosts=()):
+        """A graph from its edges alone; nodes in order of appearance, each with the time `times[node]` or `times`.
+
+        Raises
+        ------
+        ValueError
+            If an edge is not (source, target, delays), or a node has no time.
+
+        Examples
+        --------
+        >>> DFG.from_edges([("add", "mul", 0), ("mul", "add", 1)], {"add": 2, "mul": 4}).times
+        {'add': 2, 'mul': 4}
+        """
+        edges = _listed_edges(edges)
+        nodes = dict.fromkeys(times) if isinstance(times, Mapping) else {}
+        nodes |= dict.fromkeys(name for edge in edges for name in edge[:2])
+        if not isinstance(times, Mapping):
+            return cls(dict.fromkeys(nodes, times), edges, hosts)
+        missing = [name for name in nodes if name not in times]
+        if missing:
+            raise ValueError(f"node {missing[0]!r} has no time; give times[{missing[0]!r}], a whole number or a Fraction")
+        return cls({name: times[name] for name in nodes}, edges, hosts)
+
+    @cached_property
+    def nodes(self):
+        """Names of the nodes, in order."""
+        return tuple(self.times)
+
+    @cached_property
+    def index(self):
+        """Place of each node in `nodes`."""
+        return {name: place for place, name in enumerate(self.times)}
+
+    @cached_property
+    def tails(self):
+        """Place of the source of each edge, int64 (edges,)."""
+        return np.array([self.index[edge[0]] for edge in self.edges], dtype=np.int64)
+
+    @cached_property
+    def heads(self):
+        """Place of the target of each edge, int64 (edges,)."""
+        return np.array([self.index[edge[1]] for edge in self.edges], dtype=np.int64)
+
+    @cached_property
+    def delays(self):
+        """Delays of each edge, int64 (edges,)."""
+        return np.array([edge[2] for edge in self.edges], dtype=np.int64)
+
+    @cached_property
+    def denominator(self):
+        """Least common denominator of the times."""
+        return math.lcm(*{time.denominator for time in self.times.values()})
+
+    @cached_property
+    def whole_times(self):
+        """Times in units of 1 / `denominator`, (nodes,): int64, or Python ints (dtype object) where int64 is too small."""
+        scale = self.denominator
+        times = [time.numerator * (scale // time.denominator) for time in self.times.values()]
+        return np.array(times, dtype=np.int64 if sum(times) < 2**62 else object)
+
+    def registers(self, *, shared=True):
+        """Delays of all edges; with `shared` the edges that leave a node tap one chain as long as the longest of them.
+
+        Examples
+        --------
+        >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2)])
+        >>> fork.registers(), fork.registers(shared=False)
+        (3, 5)
+        """
+        if not shared:
+            return sum(self.delays.tolist())
+        longest = np.zeros(len(self.nodes), dtype=np.int64)
+        np.maximum.at(longest, self.tails, self.delays)
+        return sum(longest.tolist())
+
+    def with_delays(self, delays):
+        """The same graph with other delays, one a edge in the order of `edges`.
+
+        Examples
+        --------
+        >>> DFG.from_edges([("a", "b", 0), ("b", "a", 1)]).with_delays([1, 0]).edges[0]
+        Edge(source='a', target='b', delays=1)
+        """
+        delays = np.asarray(delays).tolist()
+        if len(delays) != len(self.edges):
+            raise ValueError(f"there are {len(delays)} delays for {len(self.edges)} edges; give one a edge")
+        return replace(self, edges=tuple(Edge(u, v, w) for (u, v, _), w in zip(self.edges, delays)))
+
+
+def execution_order(dfg):
+    """The nodes in an order in which each comes after all it reads without a delay.
+
+    Examples
+    --------
+    >>> execution_order(DFG.from_edges([("a", "b", 1), ("b", "a", 0)]))
+    ('b', 'a')
+    """
+    return tuple(dfg.nodes[place] for place in _order(dfg, *_delay_free(dfg)))
+
+
+def critical_path(dfg):
+    """The longest delay-free path: the clock period of the graph as it stands, both ends included.
+
+    Returns
+    -------
+    CriticalPath
+        ``period`` in the unit of the times, and ``path``, the nodes of one such path (the first, on ties).
+
+    References
+    ----------
+    Leiserson & Saxe (1991), algorithm CP.
+
+    Examples
+    --------
+    >>> critical_path(DFG({"a": 2, "b": 2, "c": 1}, [("a", "b", 0), ("b", "c", 1), ("c", "a", 1)]))
+    CriticalPath(period=4, path=('a', 'b'))
+    """
+    times, (starts, targets) = dfg.whole_times.tolist(), _delay_free(dfg)
+    arrival, before = times.copy(), [-1] * len(times)
+    for u in _order(dfg, starts, targets):
+        for v in targets[starts[u] : starts[u + 1]]:
+            if arrival[u] + times[v] > arrival[v]:
+                arrival[v], before[v] = arrival[u] + times[v], u
+    place = max(range(len(arrival)), key=arrival.__getitem__)
+    period, path = Fraction(arrival[place], dfg.denominator), []
+    while place >= 0:
+        path.append(dfg.nodes[place])
+        place = before[place]
+    return CriticalPath(period.numerator if period.denominator == 1 else period, tuple(reversed(path)))
+
+
+def _delay_free(dfg):
+    """The edges without delays by their source: those of node u are ``targets[starts[u]:starts[u + 1]]`` (lists)."""
+    free = dfg.delays == 0
+    tails, heads = dfg.tails[free], dfg.heads[free]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=len(dfg.nodes)))])
+    return starts.tolist(), heads[np.argsort(tails, kind="stable")].tolist()
+
+
+def _order(dfg, starts, targets):
+    waiting = np.bincount(targets, minlength=len(dfg.nodes)).tolist() if targets else [0] * len(dfg.nodes)
+    order = [place for place, count in enumerate(waiting) if count == 0]
+    for u in order:  # the list grows while it is read
+        for v in targets[starts[u] : starts[u + 1]]:
+            waiting[v] -= 1
+            if waiting[v] == 0:
+                order.append(v)
+    return order
+
+
+def strong_components(count, tails, heads):
+    """Label of the strongly connected component of each of `count` nodes.
+
+    Examples
+    --------
+    >>> labels = strong_components(3, np.array([0, 1, 1]), np.array([1, 0, 2]))
+    >>> bool(labels[0] == labels[1] != labels[2])
+    True
+    """
+    present = np.ones(len(tails), dtype=np.int8)
+    graph = csr_array((present, (tails, heads)), shape=(count, count))
+    return connected_components(graph, directed=True, connection="strong")[1]
+
+
+def _delay_free_loop(dfg):
+    """Nodes of a loop without a delay, its first node repeated at the end; None if there is no such loop."""
+    free = dfg.delays == 0
+    tails, heads = dfg.tails[free], dfg.heads[free]
+    labels = strong_components(len(dfg.nodes), tails, heads)
+    inside = (labels[tails] == labels[heads]) & ((tails == heads) | (np.bincount(labels)[labels[tails]] > 1))
+    following = dict(zip(tails[inside].tolist(), heads[inside].tolist()))
+    if not following:
+        return None
+    seen, place = {}, min(following)
+    while place not in seen:
+        seen[place] = len(seen)
+        place = following[place]
+    path = list(seen)[seen[place] :] + [place]
+    return [dfg.nodes[p] for p in path]
+
+
+def shown_path(path):
+    """``a -> b -> a``, with the middle of a long path left out.
+
+    Examples
+    --------
+    >>> shown_path("aba"), shown_path(list("abcdefghijklmnop"))
+    ('a -> b -> a', 'a -> b -> c -> d -> e -> f -> ... 4 more ... -> k -> l -> m -> n -> o -> p')
+    """
+    path = list(path)
+    if len(path) > SHOWN + 1:
+        path = path[: SHOWN // 2] + [f"... {len(path) - SHOWN} more ..."] + path[-SHOWN // 2 :]
+    return " -> ".join(path)
+
+
+def exact_time(value, name):
+    """`value` as an int or Fraction >= 0.
+
+    Integral floats and numpy integers are taken; other floats are not, as 0.1 is not one tenth.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was given and what is allowed.
+
+    Examples
+    --------
+    >>> exact_time(Fraction(6, 4), "time"), exact_time(3.0, "time")
+    (Fraction(3, 2), 3)
+    """
+    if type(value) is int and 0 <= value <= LARGEST_TIME:
+        return value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= LARGEST_TIME:
+        if not isinstance(value, numbers.Rational) and value == int(value):
+            value = int(value)
+        if isinstance(value, numbers.Rational) and value.denominator <= LARGEST_TIME:
+            value = Fraction(int(value.numerator), int(value.denominator))
+            return value.numerator if value.denominator == 1 else value
+    shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+    given = "a number of more than 256 bits" if isinstance(shown, numbers.Rational) and shown > 0 else f"{shown!r:.80}"
+    raise ValueError(f"{name} is {given}; it must be a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))")
+
+
+def _checked_times(times):
+    if not isinstance(times, Mapping):
+        raise ValueError(f"times is a {type(times).__name__}; it must map each node to its time, as in {{'a': 1}}")
+    if not times:
+        raise ValueError("the graph is empty; give it one node or more")
+    for name in times:
+        if not (isinstance(name, str) and name.strip()):
+            raise ValueError(f"a node is named {name!r}; a name must be text")
+    return {name: exact_time(time, f"the time of node {name!r}") for name, time in times.items()}
+
+
+def _listed_edges(edges):
+    edges = tuple(edges) if isinstance(edges, Iterable) and not isinstance(edges, (str, Mapping)) else (edges,)
+    for edge in edges:
+        if not isinstance(edge, (tuple, list)) or len(edge) != 3:
+            raise ValueError(f"an edge is {edge!r:.80}; it must be (source, target, delays)")
+    return edges
+
+
+def _checked_edges(edges, times):
+    checked = []
+    for u, v, w in _listed_edges(edges):
+        if not (isinstance(u, str) and isinstance(v, str) and u in times and v in times):
+            raise _unknown_node(u if not isinstance(u, str) or u not in times else v, (u, v), times)
+        if type(w) is not int or not 0 <= w <= 2**40:
+            w = whole_number(w, f"the number of delays of edge {u} -> {v}", least=0)
+        checked.append(Edge(u, v, w))
+    return tuple(checked)
+
+
+def _unknown_node(name, edge, times):
+    error = unknown_name(name, f"a node of edge {edge[0]} -> {edge[1]}", list(times)[:50])
+    return ValueError(f"{error}{', ...' if len(times) > 50 else ''}")
+
+
+def _checked_hosts(hosts, times):
+    hosts = (hosts,) if isinstance(hosts, str) else tuple(dict.fromkeys(hosts))
+    for host in hosts:
+        if host not in times:
+            raise unknown_name(host, "a host", list(times)[:50])
+    return hosts
