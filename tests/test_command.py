@@ -506,7 +506,8 @@ def installed(wheel, folder, *words):
 
 def test_the_wheel_holds_the_whole_library_and_nothing_else(wheel):
     held = {path.relative_to(wheel).as_posix() for path in (wheel / "lpkit").rglob("*") if path.is_file()}
-    assert held == {path.relative_to(ROOT).as_posix() for path in (ROOT / "lpkit").rglob("*.py")}
+    source = wheel.parent / "source"
+    assert held == {path.relative_to(source).as_posix() for path in (source / "lpkit").rglob("*.py")}
     (info,) = (path for path in wheel.iterdir() if path.name != "lpkit")
     assert info.name == f"layerpipe_lpkit-{version('layerpipe-lpkit')}.dist-info"
     assert "lpkit = lpkit.__main__:main" in (info / "entry_points.txt").read_text()
