@@ -5,8 +5,9 @@ names of this module too.
 """
 
 from lpkit.backprop import backprop_dfg, operation, stages_after
+from lpkit.bounds import Bound, iteration_bound
 from lpkit.flowgraph import DFG, CriticalPath, Edge, critical_path, execution_order
 
 __all__ = [
-    "DFG", "CriticalPath", "Edge", "backprop_dfg", "critical_path", "execution_order", "operation", "stages_after",
+    "Bound", "DFG", "CriticalPath", "Edge", "backprop_dfg", "critical_path", "execution_order", "iteration_bound", "operation", "stages_after",
 ]  # fmt: skip
