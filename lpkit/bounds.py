@@ -196,9 +196,9 @@ def _best_loop(cyclic, loop_of, times, delays):
     np.add.at(delay, places, delays[cyclic])
     rough = time.astype(float) / delay
     near = np.flatnonzero(rough >= rough.max() * (1 - 1e-9))  # floats only choose whom to compare exactly
-    ratios = [Fraction(int(time[loop]), int(delay[loop])) for loop in near]
-    best = max(range(len(near)), key=ratios.__getitem__)
-    return ratios[best], int(roots[near[best]])
+    ratios = list(zip(time[near].tolist(), delay[near].tolist()))
+    best = max(dict.fromkeys(ratios), key=lambda ratio: Fraction(*ratio))
+    return Fraction(*best), int(roots[near[ratios.index(best)]])
 
 
 def _followed(following, root):

@@ -9,7 +9,7 @@ synchronous circuitry", Algorithmica 6 (1991), whose host is a node that retimin
 import math
 import numbers
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -18,9 +18,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from lpkit.checks import unknown_name, whole_number
+from lpkit.checks import LARGEST_SIZE, unknown_name, whole_number
 
-__all__ = ["DFG", "CriticalPath", "Edge", "critical_path", "execution_order", "exact_time", "strong_components"]
+__all__ = [
+    "DFG", "CriticalPath", "Edge", "critical_path", "exact_time", "execution_order", "outgoing", "plain", "shown_path",
+    "strong_components", "topological",
+]  # fmt: skip
 
 LARGEST_TIME = 2**256  # of a numerator or denominator; sums of such times stay exact
 SHOWN = 12  # nodes of a loop that an error names
@@ -85,9 +88,7 @@ class DFG:
         object.__setattr__(self, "times", _checked_times(self.times))
         object.__setattr__(self, "edges", _checked_edges(self.edges, self.times))
         object.__setattr__(self, "hosts", _checked_hosts(self.hosts, self.times))
-        loop = _delay_free_loop(self)
-        if loop:
-            raise ValueError(f"the loop {shown_path(loop)} has no delay; put a delay on one of its edges")
+        _refuse_delay_free_loops(self)
 
     @classmethod
     def from_edges(cls, edges, times=1, *, hosts=()):
@@ -175,8 +176,12 @@ class DFG:
         """
         delays = np.asarray(delays).tolist()
         if len(delays) != len(self.edges):
-            raise ValueError(f"there are {len(delays)} delays for {len(self.edges)} edges; give one a edge")
-        return replace(self, edges=tuple(Edge(u, v, w) for (u, v, _), w in zip(self.edges, delays)))
+            raise ValueError(f"there are {len(delays)} delays for {len(self.edges)} edges; give one an edge")
+        edges = _checked_edges([(u, v, w) for (u, v, _), w in zip(self.edges, delays)], self.times)
+        other = object.__new__(DFG)  # nodes and times have been checked, and the arrays made of them stay
+        other.__dict__.update({name: value for name, value in vars(self).items() if name != "delays"}, edges=edges)
+        _refuse_delay_free_loops(other)
+        return other
 
 
 def execution_order(dfg):
@@ -187,7 +192,9 @@ def execution_order(dfg):
     >>> execution_order(DFG.from_edges([("a", "b", 1), ("b", "a", 0)]))
     ('b', 'a')
     """
-    return tuple(dfg.nodes[place] for place in _order(dfg, *_delay_free(dfg)))
+    free = dfg.delays == 0
+    starts, targets, _ = outgoing(len(dfg.nodes), dfg.tails[free], dfg.heads[free])
+    return tuple(dfg.nodes[place] for place in topological(starts, targets))
 
 
 def critical_path(dfg):
@@ -207,30 +214,46 @@ def critical_path(dfg):
     >>> critical_path(DFG({"a": 2, "b": 2, "c": 1}, [("a", "b", 0), ("b", "c", 1), ("c", "a", 1)]))
     CriticalPath(period=4, path=('a', 'b'))
     """
-    times, (starts, targets) = dfg.whole_times.tolist(), _delay_free(dfg)
+    free = dfg.delays == 0
+    starts, targets, _ = outgoing(len(dfg.nodes), dfg.tails[free], dfg.heads[free])
+    times = dfg.whole_times.tolist()
     arrival, before = times.copy(), [-1] * len(times)
-    for u in _order(dfg, starts, targets):
+    for u in topological(starts, targets):
         for v in targets[starts[u] : starts[u + 1]]:
             if arrival[u] + times[v] > arrival[v]:
                 arrival[v], before[v] = arrival[u] + times[v], u
     place = max(range(len(arrival)), key=arrival.__getitem__)
-    period, path = Fraction(arrival[place], dfg.denominator), []
+    period, path = plain(Fraction(arrival[place], dfg.denominator)), []
     while place >= 0:
         path.append(dfg.nodes[place])
         place = before[place]
-    return CriticalPath(period.numerator if period.denominator == 1 else period, tuple(reversed(path)))
+    return CriticalPath(period, tuple(reversed(path)))
 
 
-def _delay_free(dfg):
-    """The edges without delays by their source: those of node u are ``targets[starts[u]:starts[u + 1]]`` (lists)."""
-    free = dfg.delays == 0
-    tails, heads = dfg.tails[free], dfg.heads[free]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=len(dfg.nodes)))])
-    return starts.tolist(), heads[np.argsort(tails, kind="stable")].tolist()
+def outgoing(count, tails, heads):
+    """Edges by their source, as lists: node u has ``targets[starts[u]:starts[u + 1]]``; also the order of the edges.
+
+    Examples
+    --------
+    >>> outgoing(2, np.array([1, 0, 1]), np.array([0, 1, 1]))
+    ([0, 1, 3], [1, 0, 1], [1, 0, 2])
+    """
+    order = np.argsort(tails, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=count))])
+    return starts.tolist(), heads[order].tolist(), order.tolist()
 
 
-def _order(dfg, starts, targets):
-    waiting = np.bincount(targets, minlength=len(dfg.nodes)).tolist() if targets else [0] * len(dfg.nodes)
+def topological(starts, targets):
+    """Nodes in topological order, from the lists of `outgoing`; nodes on a loop and behind one are left out.
+
+    Examples
+    --------
+    >>> topological([0, 0, 1, 2], [0, 0])
+    [1, 2, 0]
+    """
+    waiting = [0] * (len(starts) - 1)
+    for v in targets:
+        waiting[v] += 1
     order = [place for place, count in enumerate(waiting) if count == 0]
     for u in order:  # the list grows while it is read
         for v in targets[starts[u] : starts[u + 1]]:
@@ -238,6 +261,17 @@ def _order(dfg, starts, targets):
             if waiting[v] == 0:
                 order.append(v)
     return order
+
+
+def plain(number):
+    """`number` as an int where it is a whole Fraction; else unchanged.
+
+    Examples
+    --------
+    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3))
+    (2, Fraction(1, 3))
+    """
+    return number.numerator if number.denominator == 1 else number
 
 
 def strong_components(count, tails, heads):
@@ -254,21 +288,19 @@ def strong_components(count, tails, heads):
     return connected_components(graph, directed=True, connection="strong")[1]
 
 
-def _delay_free_loop(dfg):
-    """Nodes of a loop without a delay, its first node repeated at the end; None if there is no such loop."""
+def _refuse_delay_free_loops(dfg):
     free = dfg.delays == 0
     tails, heads = dfg.tails[free], dfg.heads[free]
     labels = strong_components(len(dfg.nodes), tails, heads)
     inside = (labels[tails] == labels[heads]) & ((tails == heads) | (np.bincount(labels)[labels[tails]] > 1))
     following = dict(zip(tails[inside].tolist(), heads[inside].tolist()))
-    if not following:
-        return None
-    seen, place = {}, min(following)
-    while place not in seen:
-        seen[place] = len(seen)
-        place = following[place]
-    path = list(seen)[seen[place] :] + [place]
-    return [dfg.nodes[p] for p in path]
+    if following:
+        seen, place = {}, min(following)
+        while place not in seen:
+            seen[place] = len(seen)
+            place = following[place]
+        loop = [dfg.nodes[p] for p in [*list(seen)[seen[place] :], place]]
+        raise ValueError(f"the loop {shown_path(loop)} has no delay; put a delay on one of its edges")
 
 
 def shown_path(path):
@@ -306,8 +338,7 @@ def exact_time(value, name):
         if not isinstance(value, numbers.Rational) and value == int(value):
             value = int(value)
         if isinstance(value, numbers.Rational) and value.denominator <= LARGEST_TIME:
-            value = Fraction(int(value.numerator), int(value.denominator))
-            return value.numerator if value.denominator == 1 else value
+            return plain(Fraction(int(value.numerator), int(value.denominator)))
     shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
     given = "a number of more than 256 bits" if isinstance(shown, numbers.Rational) and shown > 0 else f"{shown!r:.80}"
     raise ValueError(f"{name} is {given}; it must be a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))")
@@ -334,23 +365,29 @@ def _listed_edges(edges):
 
 def _checked_edges(edges, times):
     checked = []
-    for u, v, w in _listed_edges(edges):
-        if not (isinstance(u, str) and isinstance(v, str) and u in times and v in times):
-            raise _unknown_node(u if not isinstance(u, str) or u not in times else v, (u, v), times)
-        if type(w) is not int or not 0 <= w <= 2**40:
+    for edge in _listed_edges(edges):
+        u, v, w = edge
+        try:
+            known = u in times and v in times
+        except TypeError:  # a list cannot even be looked up
+            known = False
+        if not known:
+            raise _unknown_node(u, v, times)
+        if type(w) is not int or not 0 <= w <= LARGEST_SIZE:
             w = whole_number(w, f"the number of delays of edge {u} -> {v}", least=0)
         checked.append(Edge(u, v, w))
     return tuple(checked)
 
 
-def _unknown_node(name, edge, times):
-    error = unknown_name(name, f"a node of edge {edge[0]} -> {edge[1]}", list(times)[:50])
+def _unknown_node(u, v, times):
+    name = u if not isinstance(u, str) or u not in times else v
+    error = unknown_name(name, f"a node of edge {u} -> {v}", list(times)[:50])
     return ValueError(f"{error}{', ...' if len(times) > 50 else ''}")
 
 
 def _checked_hosts(hosts, times):
-    hosts = (hosts,) if isinstance(hosts, str) else tuple(dict.fromkeys(hosts))
+    hosts = (hosts,) if isinstance(hosts, str) else tuple(hosts)
     for host in hosts:
-        if host not in times:
+        if not isinstance(host, str) or host not in times:
             raise unknown_name(host, "a host", list(times)[:50])
-    return hosts
+    return tuple(dict.fromkeys(hosts))
