@@ -34,7 +34,7 @@ PLANNER_NAMES = {
 MARKERS = {"equal_layers": "v", "pipedream": "s", "algorithm1": "o", "optimal": "^"}
 
 
-def _styled(draw):
+def styled(draw):
     """Run a drawing function under `STYLE` without leaving a trace in matplotlib's global settings."""
     def styled(*args, **kwargs):
         with rc_context(STYLE):
@@ -43,12 +43,12 @@ def _styled(draw):
     return styled
 
 
-def _figure(rows=1, columns=1, size=(6.4, 3.4), **options):
+def new_figure(rows=1, columns=1, size=(6.4, 3.4), **options):
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-@_styled
+@styled
 def layer_bars(frame, *, columns=("F", "G", "delta"), unit="cycles", title=""):
     """Stacked bars, one a layer: the work of F, G and delta.
 
@@ -64,7 +64,7 @@ def layer_bars(frame, *, columns=("F", "G", "delta"), unit="cycles", title=""):
     >>> figure.axes[0].get_ylabel()
     'cycles'
     """
-    figure, ((axis,),) = _figure(size=(max(4.8, 0.34 * len(frame) + 2), 3.2))
+    figure, ((axis,),) = new_figure(size=(max(4.8, 0.34 * len(frame) + 2), 3.2))
     bottom = np.zeros(len(frame))
     for column in columns:
         axis.bar(frame["layer"], frame[column], bottom=bottom, color=COLORS[column], label=column, width=0.7)
@@ -76,7 +76,7 @@ def layer_bars(frame, *, columns=("F", "G", "delta"), unit="cycles", title=""):
     return figure
 
 
-@_styled
+@styled
 def communication_bars(frame, *, title=""):
     """Bytes of each variable of each layer on a logarithmic axis (LayerPipe, Fig. 4).
 
@@ -85,7 +85,7 @@ def communication_bars(frame, *, title=""):
     frame : pandas.DataFrame
         Columns ``layer``, ``activation``, ``delta``, ``weights``: bytes for one mini-batch.
     """
-    figure, ((axis,),) = _figure(size=(max(5.6, 0.5 * len(frame) + 1), 3.4))
+    figure, ((axis,),) = new_figure(size=(max(5.6, 0.5 * len(frame) + 1), 3.4))
     place = np.arange(len(frame))
     for shift, column in zip((-0.27, 0, 0.27), ("activation", "delta", "weights")):
         axis.bar(place + shift, frame[column], width=0.25, color=COLORS[column], label=column)
@@ -101,7 +101,7 @@ def communication_bars(frame, *, title=""):
     return figure
 
 
-@_styled
+@styled
 def stage_loads(plans, *, title=""):
     """Load of every stage under several plans, the delta taken over from the stage before hatched (Table III).
 
@@ -110,7 +110,7 @@ def stage_loads(plans, *, title=""):
     plans : mapping of str to Plan
         Label to plan; drawn side by side.
     """
-    figure, axes = _figure(1, len(plans), size=(3.1 * len(plans) + 0.8, 3.3), sharey=True)
+    figure, axes = new_figure(1, len(plans), size=(3.1 * len(plans) + 0.8, 3.3), sharey=True)
     for axis, (label, plan) in zip(axes[0], plans.items()):
         _stage_bars(axis, plan)
         axis.set_title(f"{label}\nperiod {engineering(plan.period)} {plan.costs.unit}")
@@ -148,7 +148,7 @@ def _own(plan, stage):
     return float(plan.loads[stage - 1]) - taken
 
 
-@_styled
+@styled
 def speedup_curves(panels, *, saturation=None, title=""):
     """Speedup over one processor against processors, one panel a table (LayerPipe, Fig. 7).
 
@@ -159,7 +159,7 @@ def speedup_curves(panels, *, saturation=None, title=""):
     saturation : mapping of str to int, optional
         Processor count beyond which nothing helps, marked in the panel of that label.
     """
-    figure, axes = _figure(1, len(panels), size=(3.6 * len(panels) + 0.4, 3.3), sharey=True)
+    figure, axes = new_figure(1, len(panels), size=(3.6 * len(panels) + 0.4, 3.3), sharey=True)
     for axis, (label, table) in zip(axes[0], panels.items()):
         _curves(axis, table, "processors")
         axis.plot(table.index, table.index, color=COLORS["ideal"], lw=1, ls="--", zorder=0)
@@ -191,7 +191,7 @@ def _planner_legend(figure, axis):
     figure.legend(handles, labels, ncols=len(labels), loc="outside lower center")
 
 
-@_styled
+@styled
 def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
     """A grid of small curves: rows of panels, each a table of one column a planner (LayerPipe, Fig. 8).
 
@@ -202,7 +202,7 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
         counts are drawn on evenly spaced ticks.
     """
     columns, letters = max(len(row) for row in panels), iter("abcdefghijklmnopqrstuvwxyz")
-    figure, axes = _figure(len(panels), columns, size=(2.75 * columns + 0.4, 2.5 * len(panels) + 0.5))
+    figure, axes = new_figure(len(panels), columns, size=(2.75 * columns + 0.4, 2.5 * len(panels) + 0.5))
     for row, line in zip(axes, panels):
         for axis, (label, table) in zip(row, line.items()):
             if table.index.name != "processors":
@@ -219,7 +219,7 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
     return figure
 
 
-@_styled
+@styled
 def gain_table(panels, *, title=""):
     """Throughput gain over PipeDream in percent as shaded cells, one panel a reading (LayerPipe, Table IV).
 
@@ -228,7 +228,7 @@ def gain_table(panels, *, title=""):
     panels : mapping of str to pandas.DataFrame
         Label to a table of fractions; rows are networks, columns processor counts.
     """
-    figure, axes = _figure(len(panels), 1, size=(8.2, 1.25 * len(panels) + 0.5))
+    figure, axes = new_figure(len(panels), 1, size=(8.2, 1.25 * len(panels) + 0.5))
     top = max(float(table.to_numpy().max()) for table in panels.values())
     for axis, (label, table) in zip(axes[:, 0], panels.items()):
         axis.imshow(table, cmap="YlGnBu", vmin=0, vmax=top, aspect="auto")
@@ -245,7 +245,7 @@ def gain_table(panels, *, title=""):
     return figure
 
 
-@_styled
+@styled
 def choice_strips(frame, value, choices, *, marks: Mapping = {}, xlabel="", title=""):
     """Distribution of a number over all readings, split by each option of each choice in turn.
 
@@ -257,7 +257,7 @@ def choice_strips(frame, value, choices, *, marks: Mapping = {}, xlabel="", titl
         Vertical lines, such as the paper's number.
     """
     lines = [(choice, option) for choice in choices for option in frame[choice].drop_duplicates()]
-    figure, ((axis,),) = _figure(size=(7.4, 0.235 * len(lines) + 1.1))
+    figure, ((axis,),) = new_figure(size=(7.4, 0.235 * len(lines) + 1.1))
     for y, (choice, option) in enumerate(lines):
         values = np.sort(100 * frame.loc[frame[choice] == option, value].to_numpy(float))
         spread = (np.arange(len(values)) % 7 - 3) * 0.08  # a fixed stagger, so that the picture never changes
@@ -275,7 +275,7 @@ def choice_strips(frame, value, choices, *, marks: Mapping = {}, xlabel="", titl
     return figure
 
 
-@_styled
+@styled
 def verdict_counts(frame, *, title=""):
     """How many claims hold under each reading: one stacked bar a reading.
 
@@ -286,7 +286,7 @@ def verdict_counts(frame, *, title=""):
     """
     shades = {"reproduced": "#009E73", "direction only": "#F0E442", "not reproduced": "#D55E00",
               "cannot be checked": "#BBBBBB"}
-    figure, ((axis,),) = _figure(size=(7.2, 0.55 * len(frame) + 1.1))
+    figure, ((axis,),) = new_figure(size=(7.2, 0.55 * len(frame) + 1.1))
     left = np.zeros(len(frame))
     for verdict in frame.columns:
         counts = frame[verdict].to_numpy()
