@@ -1,0 +1,242 @@
+"""F, G, delta and U of the layers of a plain chain, on numbers.
+
+A layer is a convolution or a dense layer with what follows it up to the next one (activation, pooling, flattening), so
+the product with f' belongs to the delta that makes the error of that layer. Functions of a layer know nothing of the
+order in which they are called; `lpkit.training` calls them as a graph says.
+Source: LayerPipe (ICCAD 2021), Eqs. 1-5.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from lpkit.graph import INPUT
+from lpkit.numerics import (
+    activate, activation_slope, bias_G, conv_delta, conv_forward, conv_G, dense_delta, dense_forward, dense_G,
+    pool_backward, pool_forward,
+)  # fmt: skip
+from lpkit.operations import Activation, Conv, Dense, Flatten, Pool
+
+__all__ = [
+    "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers", "forward",
+    "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
+]  # fmt: skip
+
+NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
+
+
+class Parameters(NamedTuple):
+    """W and bias of a layer, or the gradients of both; no bias is None."""
+
+    W: np.ndarray
+    bias: np.ndarray | None = None
+
+
+class Signal(NamedTuple):
+    """What F of a layer gives: its output, and for each operation behind the product what its way back needs."""
+
+    value: np.ndarray
+    kept: tuple = ()
+
+
+class Error(NamedTuple):
+    """Gradient of the loss with respect to the output of a layer before its activation; from E also the loss."""
+
+    delta: np.ndarray
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class ChainLayer:
+    """A layer of a chain: its Conv or Dense, the shape it reads, and the operations behind it up to the next layer."""
+
+    op: object
+    in_shape: tuple
+    tail: tuple = ()
+
+
+def chain_layers(network):
+    """The layers of a network that is a plain chain.
+
+    Raises
+    ------
+    ValueError
+        If the network branches, or holds an operation that has no numbers here; the sentence names the node.
+
+    Examples
+    --------
+    >>> from lpkit.networks import lenet5
+    >>> first = chain_layers(lenet5())[0]
+    >>> first.op.out_channels, [type(op).__name__ for op in first.tail]
+    (6, ['Activation', 'Pool'])
+    """
+    layers, before = [], INPUT
+    for node in network.nodes:
+        if node.inputs != (before,):
+            raise ValueError(f"node {node.name!r} does not read {before!r} alone; numbers are there for plain chains only")
+        if isinstance(node.op, (Conv, Dense)):
+            layers.append(ChainLayer(node.op, network.shapes[before]))
+        elif not _has_numbers(node.op):
+            raise ValueError(f"node {node.name!r} is {node.op}, which has no numbers here; known are Conv, Dense, Pool, "
+                             f"Flatten and Activation of {', '.join(NUMERIC_ACTIVATIONS)}")  # fmt: skip
+        elif layers:
+            layers[-1] = replace(layers[-1], tail=(*layers[-1].tail, node.op))
+        elif not isinstance(node.op, Flatten):
+            raise ValueError(f"node {node.name!r} comes before the first layer; only a Flatten may")
+        before = node.name
+    if not layers:
+        raise ValueError(f"network {network.name!r} has no layer; give it a Conv or a Dense")
+    return tuple(layers)
+
+
+def _has_numbers(op):
+    return isinstance(op, (Pool, Flatten)) or (isinstance(op, Activation) and op.kind in NUMERIC_ACTIVATIONS)
+
+
+def initial_parameters(network, *, seed, dtype=np.float32):
+    """Parameters of each layer at the start: W normal with variance 1 / inputs (before ReLU: 2 / inputs), biases 0.
+
+    Notes
+    -----
+    He, Zhang, Ren, Sun, "Delving deep into rectifiers", arXiv:1502.01852, section 2.2, for the variances.
+
+    Examples
+    --------
+    >>> from lpkit.networks import lenet5
+    >>> start = initial_parameters(lenet5(), seed=0)
+    >>> [p.W.shape for p in start][:3], start[0].bias.shape
+    ([(6, 1, 5, 5), (16, 6, 5, 5), (120, 400)], (6,))
+    """
+    rng = np.random.default_rng(seed)
+    return tuple(_start(layer, rng, np.dtype(dtype)) for layer in chain_layers(network))
+
+
+def _start(layer, rng, dtype):
+    op, (C, H, W) = layer.op, layer.in_shape
+    is_conv = isinstance(op, Conv)
+    shape = (op.out_channels, C // op.groups, *op.kernel) if is_conv else (op.out_features, C * H * W)
+    gain = 2 if any(isinstance(o, Activation) and o.kind == "relu" for o in layer.tail) else 1
+    scale = np.sqrt(gain / np.prod(shape[1:]))
+    bias = np.zeros(shape[0], dtype) if op.bias else None
+    return Parameters((rng.standard_normal(shape) * scale).astype(dtype), bias)
+
+
+def input_signal(layers, x):
+    """A mini-batch x (B, C, H, W) as the first of `layers` reads it, flattened for a dense one.
+
+    Raises
+    ------
+    ValueError
+        If the sizes do not fit.
+
+    Examples
+    --------
+    >>> from lpkit.networks import lenet5
+    >>> input_signal(chain_layers(lenet5()), np.zeros((2, 1, 32, 32))).value.shape
+    (2, 1, 32, 32)
+    """
+    wanted = layers[0].in_shape
+    if np.prod(x.shape[1:]) != np.prod(wanted) or (isinstance(layers[0].op, Conv) and x.shape[1:] != wanted):
+        raise ValueError(f"a sample has shape {x.shape[1:]}; the network reads {wanted}")
+    return Signal(x.reshape(len(x), -1) if isinstance(layers[0].op, Dense) else x)
+
+
+def forward(layer, parameters, before):
+    """F of a layer: the signal behind it, from its parameters and the signal before it."""
+    W, bias = parameters
+    if isinstance(layer.op, Conv):
+        value = conv_forward(W, before.value, layer.op)
+        value = value if bias is None else value + bias[:, None, None]
+    else:
+        value = dense_forward(W, before.value.reshape(len(before.value), -1))
+        value = value if bias is None else value + bias
+    kept = []
+    for op in layer.tail:
+        value, note = _forward_through(op, value)
+        kept.append(note)
+    return Signal(value, tuple(kept))
+
+
+def _forward_through(op, value):
+    """The value behind an operation of a tail, and what its way back needs."""
+    if isinstance(op, Activation):
+        out = activate(value, op.kind)
+        return out, out
+    if isinstance(op, Pool):
+        out, winner = pool_forward(value, op)
+        return out, (winner, value.shape[1:])
+    return value.reshape(len(value), -1), value.shape[1:]
+
+
+def backward_tail(layer, signal, error):
+    """The error before the tail of a layer, from the one behind it: for an activation the product with f'."""
+    for op, note in zip(reversed(layer.tail), reversed(signal.kept)):
+        if isinstance(op, Activation):
+            error = error.reshape(note.shape) * activation_slope(note, op.kind)
+        elif isinstance(op, Pool):
+            winner, shape = note
+            error = pool_backward(error, winner, op, shape)
+        else:
+            error = error.reshape(len(error), *note)
+    return error
+
+
+def gradients(layer, before, error):
+    """G of a layer: the gradients of its parameters."""
+    if isinstance(layer.op, Conv):
+        W = conv_G(error.delta, before.value, layer.op)
+    else:
+        W = dense_G(error.delta, before.value.reshape(len(before.value), -1))
+    return Parameters(W, bias_G(error.delta) if layer.op.bias else None)
+
+
+def input_error(layer, W, error, *, product=np.matmul, channels=None):
+    """delta of a layer without the product with f': the error at what it reads, (B, C, H, W) or (B, C).
+
+    `channels` (a range) computes those input channels alone, the columns of the product: a part of a split delta.
+    """
+    if isinstance(layer.op, Dense):
+        return dense_delta(W if channels is None else W[:, channels.start : channels.stop], error.delta, product=product)
+    if channels is None:
+        return conv_delta(W, error.delta, layer.op, layer.in_shape, product=product)
+    op, W, delta = _part(layer, W, error.delta, channels)
+    return conv_delta(W, delta, op, (len(channels), *layer.in_shape[1:]), product=product)
+
+
+def _part(layer, W, delta, channels):
+    """The convolution that reads only `channels`."""
+    op, per_group = layer.op, layer.in_shape[0] // layer.op.groups
+    if op.groups == 1:
+        return op, W[:, channels.start : channels.stop], delta
+    first, last = channels.start // per_group, channels.stop // per_group
+    outputs = slice(first * (op.out_channels // op.groups), last * (op.out_channels // op.groups))
+    W = W[outputs]
+    return replace(op, groups=last - first, out_channels=len(W)), W, delta[:, outputs]
+
+
+def updated(parameters, gradient, step_size):
+    """U of a layer: one step down the gradient."""
+    bias = None if parameters.bias is None else parameters.bias - step_size * gradient.bias
+    return Parameters(parameters.W - step_size * gradient.W, bias)
+
+
+def output_error(layer, signal, target, loss):
+    """E: the loss, and the error at the output of the last layer before its activation."""
+    value, error = loss(signal.value, target)
+    return Error(backward_tail(layer, signal, error), value)
+
+
+def backpropagation(layers, parameters, x, target, loss, delta_product=np.matmul):
+    """Gradients of all layers at `parameters` on one mini-batch, and the loss."""
+    signals = [input_signal(layers, x)]
+    for layer, p in zip(layers, parameters):
+        signals.append(forward(layer, p, signals[-1]))
+    error = output_error(layers[-1], signals[-1], target, loss)
+    value, found = error.loss, []
+    for l in reversed(range(len(layers))):
+        found.append(gradients(layers[l], signals[l], error))
+        if l:
+            back = input_error(layers[l], parameters[l].W, error, product=delta_product)
+            error = Error(backward_tail(layers[l - 1], signals[l], back))
+    return found[::-1], value
