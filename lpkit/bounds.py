@@ -138,24 +138,27 @@ def _howard(count, tails, heads, times, delays):
     starts = np.searchsorted(tails, np.arange(count))
     policy = _chosen(-delays, tails, starts)
     ratio, loop, values = Fraction(-1), [], np.zeros(count, dtype=np.int64)
-    longest = count * (_largest(times) + 1), count * (_largest(delays) + 1)
     while True:
         cyclic, loop_of = _policy_loops(heads[policy])
         best, root = _best_loop(cyclic, loop_of, times[policy], delays[policy])
         if best > ratio:
-            held, ratio, loop = ratio, best, _followed(heads[policy], root)
-            p, q = ratio.numerator, ratio.denominator
-            values = _rescaled(values, q, held.denominator)
-            room = q * longest[0] + p * longest[1] + _largest(values)
-            whole = np.int64 if room < LARGEST else object
-            gains = q * times.astype(whole) - p * delays.astype(whole)
-            values = values.astype(whole)
+            values = _rescaled(values, best.denominator, ratio.denominator)
+            ratio, loop = best, _followed(heads[policy], root)
+        gains, values = _gains(ratio, times, delays, values)
         values = _values(heads[policy], gains[policy], np.unique(loop_of), values)
         offers = gains + values[heads]
         better = np.maximum.reduceat(offers, starts) > values
         if not better.any():
             return ratio, loop, values
         policy = np.where(better, _chosen(offers, tails, starts), policy)
+
+
+def _gains(ratio, times, delays, values):
+    """q times - p delays of each edge, and the values: both int64, or Python ints if a path might not fit that."""
+    p, q = ratio.numerator, ratio.denominator
+    path = (q * (_largest(times) + 1) + p * (_largest(delays) + 1)) * len(values)
+    whole = np.int64 if path + _largest(values) < LARGEST else object
+    return q * times.astype(whole) - p * delays.astype(whole), values.astype(whole)
 
 
 def _rescaled(values, denominator, held):
@@ -194,11 +197,13 @@ def _best_loop(cyclic, loop_of, times, delays):
     time, delay = np.zeros(len(roots), dtype=times.dtype), np.zeros(len(roots), dtype=np.int64)
     np.add.at(time, places, times[cyclic])
     np.add.at(delay, places, delays[cyclic])
-    rough = time.astype(float) / delay
-    near = np.flatnonzero(rough >= rough.max() * (1 - 1e-9))  # floats only choose whom to compare exactly
-    ratios = list(zip(time[near].tolist(), delay[near].tolist()))
+    if time.dtype != object:
+        rough = time / delay
+        near = rough >= rough.max() * (1 - 1e-9)  # floats only choose whom to compare exactly
+        roots, time, delay = roots[near], time[near], delay[near]
+    ratios = list(zip(time.tolist(), delay.tolist()))
     best = max(dict.fromkeys(ratios), key=lambda ratio: Fraction(*ratio))
-    return Fraction(*best), int(roots[near[ratios.index(best)]])
+    return Fraction(*best), int(roots[ratios.index(best)])
 
 
 def _followed(following, root):

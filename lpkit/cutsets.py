@@ -5,6 +5,7 @@ one likes may be put on each of them; otherwise delays can only be moved from on
 Source: Parhi (1999), sections 3.2 (feedforward cutsets), 4.4 (cutset retiming and slow-down) and 5.3 (unfolding).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,7 @@ def cutset(dfg, side):
     >>> cutset(backprop_dfg(2), [("X", "F1"), ("X", "G1"), ("T", "E")]).kind
     'feedforward'
     """
-    members = [side] if isinstance(side, str) else list(side)
+    members = list(side) if isinstance(side, Iterable) and not isinstance(side, str) else [side]
     if any(not isinstance(member, str) for member in members):
         members = _side_of_edges(dfg, members)
     inside = np.zeros(len(dfg.nodes), dtype=bool)

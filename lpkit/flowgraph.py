@@ -340,7 +340,8 @@ def exact_time(value, name):
         if isinstance(value, numbers.Rational) and value.denominator <= LARGEST_TIME:
             return plain(Fraction(int(value.numerator), int(value.denominator)))
     shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
-    given = "a number of more than 256 bits" if isinstance(shown, numbers.Rational) and shown > 0 else f"{shown!r:.80}"
+    exact = isinstance(shown, numbers.Rational) and not isinstance(shown, bool)
+    given = "a number of more than 256 bits" if exact and shown > 0 else f"{shown!r:.80}"
     raise ValueError(f"{name} is {given}; it must be a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))")
 
 
@@ -386,7 +387,7 @@ def _unknown_node(u, v, times):
 
 
 def _checked_hosts(hosts, times):
-    hosts = (hosts,) if isinstance(hosts, str) else tuple(hosts)
+    hosts = tuple(hosts) if isinstance(hosts, Iterable) and not isinstance(hosts, str) else (hosts,)
     for host in hosts:
         if not isinstance(host, str) or host not in times:
             raise unknown_name(host, "a host", list(times)[:50])
