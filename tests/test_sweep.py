@@ -23,7 +23,7 @@ from lpkit.systolic import Array
 module = import_module("lpkit.sweep")  # the package's attribute of that name is the function
 COLUMNS = ["network", "array", "batch", "processors", "planner", "period", "total", "speedup", "mandatory_bytes",
            "additional_bytes", "stages"]  # fmt: skip
-GRID = dict(networks=["sample4", "vgg11"], arrays=[16, "32x8"], batches=[4, 32], processors=[3, 1],
+GRID = dict(networks=["sample4", "vgg11"], arrays=[16, "32x8"], batches=[4, 32], processors=[4, 1],
             planners=["optimal", "algorithm1", "pipedream"], reading="closest")  # fmt: skip
 GRID_RESIDUAL = dict(networks=["resnet18"], arrays=[64], batches=[8], processors=[5])
 
@@ -73,6 +73,7 @@ def test_a_sweep_is_not_empty_of_content(rows):
     periods = rows.pivot(index=COLUMNS[:4], columns="planner", values="period")
     assert (periods["optimal"] < periods["pipedream"]).mean() > 0.3
     assert (rows["additional_bytes"] > 0).any() and (rows["additional_bytes"] == 0).any()
+    assert (rows["stages"] < rows["processors"]).any()
 
 
 @pytest.mark.parametrize("pool", [
