@@ -9,7 +9,7 @@ import pytest
 
 from lpkit.costs import READINGS, Reading, costs
 from lpkit.networks import Conv, Network, Node, network
-from lpkit.partition import optimal, pipedream
+from lpkit.partition import communication, optimal, pipedream
 from lpkit.reconstruction import sample_candidates
 from lpkit.systolic import Array
 
@@ -39,6 +39,25 @@ def costed(net, reading, batch=32):
     return costs(net, Array(32, 32, choices.dataflow), batch=batch, **choices.choices())
 
 
+def balanced(cost):
+    """(ends of stages 1 and 2, weights that follow the moved deltas) of every split with three equal loads possible."""
+    splits = []
+    for ends in ((1, 2), (1, 3), (2, 3)):
+        moved = [(end, sum(cost.work[:end].tolist()) - stage * cost.total / 3) for stage, end in enumerate(ends, 1)]
+        if all(0 <= amount <= cost.delta[end - 1] for end, amount in moved):
+            shares = [(amount / cost.delta[end - 1], cost.weight_bytes[end - 1] / 4) for end, amount in moved]
+            splits.append((ends, sum(share * weights for share, weights in shares)))
+    return splits
+
+
+def test_the_built_in_network_moves_what_its_plan_moves(found):
+    """Both moved deltas of the optimal plan, by their share of the weights, at 4 bytes a weight."""
+    made = optimal(costed("sample4", "closest"), 3)
+    assert made.ends[:2] == balanced(made.costs)[0][0]
+    assert balanced(made.costs)[0][1] == pytest.approx(float(communication(made).total_additional) / 4, rel=1e-12)
+    assert found["moved weights"].sub(balanced(made.costs)[0][1]).abs().min() < 1e-6
+
+
 @pytest.fixture(scope="module")
 def found():
     return sample_candidates("closest")
@@ -55,9 +74,8 @@ def test_sampled_candidates_meet_what_the_paper_states(found):
         assert sum(cost.work[2:].tolist()) <= theirs.period >= max(cost.work[:2])  # {1}, {2}, {3, 4} is a best mapping
         assert row["pipedream"] == theirs.period and row["layerpipe"] == pytest.approx(float(ours.period), rel=1e-12)
         assert row["same padding"] == all(p == k // 2 for k, _, _, _, p in map(fields, row[LAYERS]))
-        movable = cost.delta.tolist()
-        shifts = [sum(cost.work[:k].tolist()) - k * cost.total / 3 for k in (1, 2)]
-        assert row["keeps split"] == all(0 <= s <= d for s, d in zip(shifts, movable))
+        ends, weights = balanced(cost)[0]
+        assert row["keeps split"] == (ends == (1, 2)) and row["moved weights"] == pytest.approx(weights, rel=1e-9)
 
 
 def test_candidates_differ_and_are_sorted(found):
