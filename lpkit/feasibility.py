@@ -1,0 +1,244 @@
+"""Which clock periods a retiming can reach: lags that reach one, or a closed walk that shows that no lags do.
+
+Each node has a label (lag, arrival): the lag moves delays, the arrival is the time within a clock period at which the
+node is done. An edge u -> v with w delays asks for lag(v) >= lag(u) - w; with equality v starts when u is done, and if
+that ends after the period, v waits for the next clock: lag + 1. Labels only rise, each as far as it must. If that goes
+on for ever, the constraints that last raised the lags close a walk, and the walk has more stretches that each need a
+delay than it has delays, whatever the lags. All numbers are Python ints, so nothing can overflow.
+Source: Leiserson & Saxe, "Retiming synchronous circuitry", Algorithmica 6 (1991), algorithm FEAS, here with labels that
+are corrected one by one; the walk is the positive cycle of its difference constraints.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+
+from lpkit.bounds import iteration_bound
+from lpkit.flowgraph import outgoing, topological
+
+__all__ = ["Labels", "Wiring", "first_labels", "lower", "tied_bound", "warm_lags", "wiring"]
+
+BUS = ""  # stands for the world outside, which joins the hosts; no node has an empty name
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A graph as Python lists: edges (target, delays) and time of each node, hosts, and `same`: one node for all hosts."""
+
+    edges: list
+    times: list
+    hosts: list
+    same: list
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Lag and arrival of each node, the node where its delay-free stretch begins, and what raised its lag last."""
+
+    lags: list
+    arrivals: list
+    begins: list
+    parents: list
+
+
+def wiring(dfg):
+    """The lists of `dfg` that the search reads.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> wiring(DFG({"a": 2, "b": 3}, [("a", "b", 0), ("b", "a", 2)])).edges
+    [[(1, 0)], [(0, 2)]]
+    """
+    edges = [[] for _ in dfg.nodes]
+    for u, v, w in zip(dfg.tails.tolist(), dfg.heads.tolist(), dfg.delays.tolist()):
+        edges[u].append((v, w))
+    hosts = [dfg.index[host] for host in dfg.hosts]
+    same = list(range(len(edges)))
+    for host in hosts:
+        same[host] = hosts[0]
+    return Wiring(edges, dfg.whole_times.tolist(), hosts, same)
+
+
+def tied_bound(dfg):
+    """The iteration bound of `dfg` with its hosts joined outside by one delay: no retiming has a shorter period.
+
+    A path from host to host with W delays keeps them, as hosts keep their lag, and so it has W + 1 stretches.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> line = DFG({"in": 0, "a": 3, "b": 4, "out": 0}, [("in", "a", 0), ("a", "b", 1), ("b", "out", 0)])
+    >>> tied_bound(line).value, tied_bound(DFG(line.times, line.edges, ("in", "out"))).value
+    (Fraction(0, 1), Fraction(7, 2))
+    """
+    hosts = np.array([dfg.index[host] for host in dfg.hosts], dtype=np.int64)
+    if len(hosts) < 2 or not np.isin(hosts, dfg.heads).any():
+        return iteration_bound(dfg)
+    bus, ones = np.full(len(hosts), len(dfg.nodes)), np.ones(len(hosts), dtype=np.int64)
+    return iteration_bound(SimpleNamespace(
+        nodes=(*dfg.nodes, BUS),
+        tails=np.concatenate([dfg.tails, hosts, bus]),
+        heads=np.concatenate([dfg.heads, bus, hosts]),
+        delays=np.concatenate([dfg.delays, 0 * ones, ones]),
+        whole_times=np.append(dfg.whole_times, 0),
+        denominator=dfg.denominator,
+    ))  # fmt: skip
+
+
+def warm_lags(dfg, bound):
+    """Lags with a period below max(bound, longest node) + longest node, from the potentials of the bound.
+
+    With x = (t - d) / T, each edge u -> v gives x(u) - x(v) <= w - t(v) / T. So floor(x) is legal, and along a path
+    without a delay the times of all nodes but the first add up to less than T. Hosts may still differ by one.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG, iteration_bound
+    >>> ring = DFG({"a": 2, "b": 2, "c": 2}, [("a", "b", 0), ("b", "c", 0), ("c", "a", 3)])
+    >>> warm_lags(ring, iteration_bound(ring))
+    [1, 2, 3]
+    """
+    times = dfg.whole_times.tolist()
+    scale = bound.denominator // dfg.denominator
+    period = max(int(bound.value * bound.denominator), scale * max(times))
+    if period == 0:
+        return [0] * len(times)
+    return [(scale * time - d) // period for time, d in zip(times, bound.potentials.tolist())]
+
+
+def first_labels(graph, lags):
+    """Labels for `lags` once hosts are brought to one lag and illegal edges repaired; any period is allowed.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> graph = wiring(DFG({"a": 2, "b": 3}, [("a", "b", 0), ("b", "a", 2)]))
+    >>> first_labels(graph, [0, 0]).arrivals, first_labels(graph, [0, 1]).arrivals
+    ([2, 5], [2, 3])
+    """
+    lags = _level_hosts(graph, lags)
+    labels = Labels(lags, graph.times.copy(), list(range(len(lags))), [None] * len(lags))
+    tight = [(u, v) for u, edges in enumerate(graph.edges) for v, w in edges if w + lags[v] <= lags[u]]
+    ends = np.array(tight, dtype=np.int64).reshape(-1, 2)
+    starts, targets, _ = outgoing(len(lags), ends[:, 0], ends[:, 1])
+    _settle(graph, labels, sum(graph.times), topological(starts, targets))
+    return labels
+
+
+def _level_hosts(graph, lags):
+    """Lags with one for all hosts: that of the last host that something feeds; else the first, which is then legal."""
+    if not graph.hosts:
+        return list(lags)
+    fed = {v for edges in graph.edges for v, _ in edges}.intersection(graph.hosts)
+    level = max(lags[host] for host in fed) if fed else min(lags[host] for host in graph.hosts)
+    held = set(graph.hosts)
+    return [level if place in held else lag for place, lag in enumerate(lags)]
+
+
+def lower(graph, labels, limit):
+    """Raise `labels` in place until no arrival is later than `limit` (at least the longest node).
+
+    Returns
+    -------
+    list of (from, to) or None
+        None if that is reached. Else the constraints of a closed walk that rules it out: each lag of `to` follows from
+        that of `from`, along an edge, or along a path that takes longer than `limit`.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> graph = wiring(DFG({"a": 2, "b": 3}, [("a", "b", 0), ("b", "a", 1)]))
+    >>> labels = first_labels(graph, [0, 0])
+    >>> lower(graph, labels, 5), lower(graph, labels, 4)
+    (None, [(0, 1), (1, 0)])
+    """
+    late = [v for v, arrival in enumerate(labels.arrivals) if arrival > limit]
+    queue = []
+    for v in late:
+        if labels.arrivals[v] > limit:  # a host may have been reset with another
+            raised = _raise_lag(graph, labels, labels.begins[v], v, labels.lags[v] + 1)
+            if raised is None:
+                return [(labels.begins[v], v)]
+            labels.arrivals[v], labels.begins[v] = graph.times[v], v
+            queue += [v, *raised]
+    return _settle(graph, labels, limit, queue)
+
+
+def _raise_lag(graph, labels, parent, v, lag):
+    """Set the lag of `v` and of the other hosts if it is one; those others, or None if `v` would raise itself."""
+    same = graph.same[v]
+    if graph.same[parent] == same:
+        return None
+    labels.lags[v] = lag
+    labels.parents[same] = (parent, v)
+    if not graph.hosts or same != graph.hosts[0]:
+        return ()
+    others = [host for host in graph.hosts if labels.lags[host] < lag]
+    for host in others:
+        labels.lags[host], labels.arrivals[host], labels.begins[host] = lag, graph.times[host], host
+    return others
+
+
+def _settle(graph, labels, limit, first):
+    """Correct labels along the edges until all agree, from the nodes `first` on; a closed walk as `lower` has it."""
+    lags, arrivals, begins, times = labels.lags, labels.arrivals, labels.begins, graph.times
+    queue, queued, patience = deque(), bytearray(len(times)), 16 + len(times) // 8  # a look for a walk costs O(nodes)
+    countdown = patience
+    _join(queue, queued, first)
+    while queue:
+        u = queue.popleft()
+        queued[u] = 0
+        lag_u, done_u = lags[u], arrivals[u]
+        for v, w in graph.edges[u]:
+            lag, done, parent, begin = lag_u - w, done_u + times[v], u, begins[u]
+            if done > limit:
+                lag, done, parent, begin = lag + 1, times[v], begin, v
+            if lag < lags[v] or (lag == lags[v] and done <= arrivals[v]):
+                continue
+            if lag > lags[v]:
+                others = _raise_lag(graph, labels, parent, v, lag)
+                if others is None:
+                    return [(parent, v)]
+                _join(queue, queued, others)
+                countdown -= 1
+            arrivals[v], begins[v] = done, begin
+            _join(queue, queued, (v,))
+        if countdown <= 0:
+            countdown = patience
+            walk = _closed_walk(graph, labels.parents)
+            if walk:
+                return walk
+    return None
+
+
+def _join(queue, queued, nodes):
+    """Append the nodes that do not wait yet."""
+    for node in nodes:
+        if not queued[node]:
+            queued[node] = 1
+            queue.append(node)
+
+
+def _closed_walk(graph, parents):
+    """The constraints of a cycle of parents, in the direction of the edges; None if there is none."""
+    seen = [0] * len(parents)
+    for root in range(len(parents)):
+        node = root
+        while seen[node] == 0 and parents[node]:
+            seen[node] = root + 1
+            node = graph.same[parents[node][0]]
+        if seen[node] == root + 1:
+            return _walk_back(graph, parents, node)
+        seen[node] = seen[node] or root + 1
+    return None
+
+
+def _walk_back(graph, parents, start):
+    links, node = [], start
+    while not links or node != start:
+        links.append(parents[node])
+        node = graph.same[parents[node][0]]
+    return links[::-1]
