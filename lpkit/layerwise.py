@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpkit.checks import unknown_name
 from lpkit.graph import INPUT
 from lpkit.numerics import (
     activate, activation_slope, bias_G, conv_delta, conv_forward, conv_G, dense_delta, dense_forward, dense_G,
     pool_backward, pool_forward,
 )  # fmt: skip
 from lpkit.operations import Activation, Conv, Dense, Flatten, Pool
+from lpkit.products import OPS
 
 __all__ = [
-    "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers", "forward",
-    "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
+    "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers",
+    "chosen_products", "forward", "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
 ]  # fmt: skip
 
 NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
@@ -142,14 +144,14 @@ def input_signal(layers, x):
     return Signal(x.reshape(len(x), -1) if isinstance(layers[0].op, Dense) else x)
 
 
-def forward(layer, parameters, before):
+def forward(layer, parameters, before, *, product=np.matmul):
     """F of a layer: the signal behind it, from its parameters and the signal before it."""
     W, bias = parameters
     if isinstance(layer.op, Conv):
-        value = conv_forward(W, before.value, layer.op)
+        value = conv_forward(W, before.value, layer.op, product=product)
         value = value if bias is None else value + bias[:, None, None]
     else:
-        value = dense_forward(W, before.value.reshape(len(before.value), -1))
+        value = dense_forward(W, before.value.reshape(len(before.value), -1), product=product)
         value = value if bias is None else value + bias
     kept = []
     for op in layer.tail:
@@ -182,12 +184,12 @@ def backward_tail(layer, signal, error):
     return error
 
 
-def gradients(layer, before, error):
+def gradients(layer, before, error, *, product=np.matmul):
     """G of a layer: the gradients of its parameters."""
     if isinstance(layer.op, Conv):
-        W = conv_G(error.delta, before.value, layer.op)
+        W = conv_G(error.delta, before.value, layer.op, product=product)
     else:
-        W = dense_G(error.delta, before.value.reshape(len(before.value), -1))
+        W = dense_G(error.delta, before.value.reshape(len(before.value), -1), product=product)
     return Parameters(W, bias_G(error.delta) if layer.op.bias else None)
 
 
@@ -227,16 +229,31 @@ def output_error(layer, signal, target, loss):
     return Error(backward_tail(layer, signal, error), value)
 
 
-def backpropagation(layers, parameters, x, target, loss, delta_product=np.matmul):
-    """Gradients of all layers at `parameters` on one mini-batch, and the loss."""
+def backpropagation(layers, parameters, x, target, loss, *, products=None):
+    """Gradients of all layers at `parameters` on one mini-batch, and the loss; `products` as in `chosen_products`."""
+    by = chosen_products(products)
     signals = [input_signal(layers, x)]
     for layer, p in zip(layers, parameters):
-        signals.append(forward(layer, p, signals[-1]))
+        signals.append(forward(layer, p, signals[-1], product=by["F"]))
     error = output_error(layers[-1], signals[-1], target, loss)
     value, found = error.loss, []
     for l in reversed(range(len(layers))):
-        found.append(gradients(layers[l], signals[l], error))
+        found.append(gradients(layers[l], signals[l], error, product=by["G"]))
         if l:
-            back = input_error(layers[l], parameters[l].W, error, product=delta_product)
+            back = input_error(layers[l], parameters[l].W, error, product=by["delta"])
             error = Error(backward_tail(layers[l - 1], signals[l], back))
     return found[::-1], value
+
+
+def chosen_products(products):
+    """What multiplies in F, G and delta: `numpy.matmul` where `products` names nothing else.
+
+    Examples
+    --------
+    >>> chosen_products({"delta": np.dot})["F"] is np.matmul
+    True
+    """
+    unknown = [op for op in products or () if op not in OPS]
+    if unknown:
+        raise unknown_name(unknown[0], "an operation in products", OPS)
+    return dict.fromkeys(OPS, np.matmul) | dict(products or {})

@@ -22,8 +22,8 @@ from lpkit.backprop import operation
 from lpkit.checks import choice, whole_number
 from lpkit.execution import execute
 from lpkit.layerwise import (
-    ChainLayer, Error, Parameters, Signal, backpropagation, backward_tail, chain_layers, forward, gradients,
-    initial_parameters, input_error, input_signal, output_error, updated,
+    ChainLayer, Error, Parameters, Signal, backpropagation, backward_tail, chain_layers, chosen_products, forward,
+    gradients, initial_parameters, input_error, input_signal, output_error, updated,
 )  # fmt: skip
 from lpkit.numerics import softmax_cross_entropy, squared_error
 
@@ -48,7 +48,7 @@ _ROLES = {"X": "signal", "F": "signal", "T": "target", "E": "error", "delta": "e
           "G": "gradient", "U": "parameters", "delta'": "stays", "delta''": "moved"}  # fmt: skip
 
 
-def training_operations(dfg, network, *, step_size, loss="cross_entropy", delta_product=np.matmul, moved=None):
+def training_operations(dfg, network, *, step_size, loss="cross_entropy", products=None, moved=None):
     """The numbers of each node of a backprop graph (also delayed, retimed, with delta split), for `execute`.
 
     Parameters
@@ -60,8 +60,9 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", delta_
     step_size : float
         eta.
     loss : {"cross_entropy", "squared_error"}
-    delta_product : callable
-        Multiplies in delta: `numpy.matmul`, or `ordered_product`, with which a split changes no bit.
+    products : mapping, optional
+        From "F", "G" or "delta" to what multiplies its matrices; default `numpy.matmul`. With
+        ``{"delta": ordered_product}`` a split of delta changes no bit.
     moved : mapping, optional
         From a layer to how many of its input channels (the last ones) delta'' computes; default half of them.
 
@@ -87,13 +88,17 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", delta_
     last = max((operation(node)[1] for node in dfg.nodes if operation(node)[0] == "F"), default=0)
     if last != len(layers):
         raise ValueError(f"the graph has {last} layers and network {network.name!r} has {len(layers)}; give both the same")
-    options = {"step_size": checked_step_size(step_size), "loss": LOSSES[choice(loss, "loss", tuple(LOSSES))], "product": delta_product}
+    options = {"step_size": checked_step_size(step_size), "loss": LOSSES[choice(loss, "loss", tuple(LOSSES))],
+               "products": chosen_products(products)}  # fmt: skip
     parts = {l: _parts(layers[l - 1], l, (moved or {}).get(l)) for l in range(2, last + 1) if f"join{l}" in dfg.times}
     reads = {node: [] for node in dfg.nodes}
     for source, target, _ in dfg.edges:
         reads[target].append(source)
-    functions = {node: _function(*operation(node), layers, parts, options) for node in dfg.nodes if node not in ("X", "T")}
-    return {node: _in_order(node, reads[node], *found) for node, found in functions.items()}
+    return {
+        node: _in_order(node, reads[node], *_function(*operation(node), layers, parts, options))
+        for node in dfg.nodes
+        if node not in ("X", "T")
+    }
 
 
 def _function(kind, l, layers, parts, options):
@@ -101,23 +106,23 @@ def _function(kind, l, layers, parts, options):
     if kind in ("add", "concat", "sum"):
         raise ValueError(f"node '{kind}:{l}' joins branches; numbers are there for plain chains only")
     layer, before = (layers[l - 1], layers[l - 2]) if l else (layers[-1], None)
-    product = options["product"]
+    by = options["products"]
     match kind:
         case "F":
-            return ("parameters", "signal"), lambda p, signal: forward(layer, p, signal)
+            return ("parameters", "signal"), lambda p, signal: forward(layer, p, signal, product=by["F"])
         case "G":
-            return ("signal", "error"), lambda signal, error: gradients(layer, signal, error)
+            return ("signal", "error"), lambda signal, error: gradients(layer, signal, error, product=by["G"])
         case "U":
             return ("parameters", "gradient"), lambda p, G: updated(p, G, options["step_size"])
         case "E":
             return ("signal", "target"), lambda signal, target: output_error(layer, signal, target, options["loss"])
         case "delta":
             return ("parameters", "error", "signal"), lambda p, error, signal: Error(
-                backward_tail(before, signal, input_error(layer, p.W, error, product=product)))  # fmt: skip
+                backward_tail(before, signal, input_error(layer, p.W, error, product=by["delta"])))  # fmt: skip
         case "delta'" | "delta''":
             channels = parts[l][kind == "delta''"]
             return ("parameters", "error"), lambda p, error: input_error(
-                layer, p.W, error, product=product, channels=channels)  # fmt: skip
+                layer, p.W, error, product=by["delta"], channels=channels)  # fmt: skip
         case "join":
             return ("stays", "moved", "signal"), lambda stays, moved, signal: Error(
                 backward_tail(before, signal, np.concatenate([stays, moved], axis=1)))  # fmt: skip
@@ -202,14 +207,14 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     return Trained(np.array(losses), tuple(now[f"U{l}"] for l in range(1, len(layers) + 1)))
 
 
-def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_entropy", delta_product=np.matmul):
+def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_entropy", products=None):
     """Delayed-gradient SGD from its formula, W_l(n + 1) = W_l(n) - eta G_l(n - M_l), without a graph.
 
     Parameters
     ----------
     delays : sequence of int
         M_l of each layer; all 0 is plain SGD.
-    network, batches, parameters, step_size, loss, delta_product
+    network, batches, parameters, step_size, loss, products
         As in `train` and `training_operations`.
 
     Yields
@@ -240,7 +245,7 @@ def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_e
     for batch in chain(batches, [None] * max(delays)):
         G, value = [None] * len(layers), None
         if batch is not None:
-            G, value = backpropagation(layers, parameters, *batch, measure, delta_product)
+            G, value = backpropagation(layers, parameters, *batch, measure, products=products)
         for line, latest in zip(waiting, G):
             line.append(latest)
         arrived = [line.popleft() for line in waiting]

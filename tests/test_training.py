@@ -91,7 +91,7 @@ def split(dfg, S, layers):
     edges = []
     for source, target, delays in dfg.edges:
         kind, l = operation(target)
-        source_kind, source_layer = operation(source)
+        source_kind = operation(source)[0]
         if kind == "delta" and l in layers:
             late = S[l - 1] - (*S, 0)[l]  # delta'' runs so many clocks before delta'
             if source_kind in ("F", "X"):
@@ -117,8 +117,8 @@ def bit_equal(dfg, network, batches, *, delays, offsets, dtype=np.float64, **opt
     """Whether each U_l at clock offsets[l] + n gives W_l(n + 1) of the recurrence, for every n; and W_l(0) before."""
     start = initial_parameters(network, seed=3, dtype=dtype)
     common = {"step_size": 0.3, "loss": options.pop("loss", "cross_entropy")}
-    product = options.get("delta_product", np.matmul)
-    wanted = [W for W, _ in recurrence(network, batches, delays, parameters=start, delta_product=product, **common)]
+    products = options.get("products")
+    wanted = [W for W, _ in recurrence(network, batches, delays, parameters=start, products=products, **common)]
     assert not any(same(p, q) for p, q in zip(wanted[-1], start))  # every layer did learn
     operations = training_operations(dfg, network, **common, **options)
     samples = {"X": [input_signal(chain_layers(network), x) for x, _ in batches], "T": [t for _, t in batches]}
@@ -222,14 +222,14 @@ def test_delta_split_is_the_recurrence(network, stages, where, moved, dtype):
     assert sum("''" in node for node in graph.nodes) == len(where)
     batches = batches_of(network, 14, dtype=dtype)
     assert bit_equal(graph, network, batches, delays=[2 * s for s in S], offsets=[S[0] - s for s in S], dtype=dtype,
-                     delta_product=ordered_product, moved=moved)  # fmt: skip
+                     products={"delta": ordered_product}, moved=moved)  # fmt: skip
 
 
 def test_a_part_that_uses_the_weights_of_another_iteration_is_not_equal():
     network, S = mlp(3), (2, 1, 0)
     graph = with_delays(split(retimed(3, S), S, [2]), lambda u, v, w: w - ((u, v) == ("U2", "delta2''")))
     assert not bit_equal(graph, network, batches_of(network, 25), delays=(4, 2, 0), offsets=[0, 1, 2],
-                         delta_product=ordered_product)  # fmt: skip
+                         products={"delta": ordered_product})  # fmt: skip
 
 
 @pytest.mark.parametrize("network, l, cut", [(strange(), 2, 3), (small_lenet(), 2, 1), (small_lenet(), 3, 7)])
@@ -257,14 +257,17 @@ def test_gradients_of_a_network_by_finite_differences(network, loss):
     if loss is squared_error:
         target = rng.standard_normal((3, network.shapes[network.nodes[-1].name][0]))
     found, _ = backpropagation(layers, start, x, target, loss)
-    for l, p in enumerate(start):
-        for name in ("W", "bias")[: 2 - (p.bias is None)]:
-            array = getattr(p, name)
-            wanted = slopes(lambda new: backpropagation(
-                layers, (*start[:l], p._replace(**{name: new}), *start[l + 1 :]), x, target, loss)[1], array, 12)
-            for place, slope in wanted.items():
-                scale = max(map(abs, wanted.values()))
-                assert abs(getattr(found[l], name)[place] - slope) <= 1e-6 * scale + 1e-9
+    places = [(l, name) for l, p in enumerate(start) for name in ("W", "bias") if getattr(p, name) is not None]
+    for l, name in places:
+
+        def value(array, l=l, name=name):
+            changed = (*start[:l], start[l]._replace(**{name: array}), *start[l + 1 :])
+            return backpropagation(layers, changed, x, target, loss)[1]
+
+        wanted = slopes(value, getattr(start[l], name), 12)
+        scale = max(map(abs, wanted.values()))
+        for place, slope in wanted.items():
+            assert abs(getattr(found[l], name)[place] - slope) <= 1e-6 * scale + 1e-9
 
 
 def slopes(value, array, count, step=1e-5):
@@ -344,6 +347,7 @@ def run(dfg=LINE, operations=(), samples=(), **options):
     (lambda: training_operations(backprop_dfg(3), TWO, step_size=1), "the graph has 3 layers and network 'mlp2' has 2"),
     (lambda: training_operations(backprop_dfg(2), TWO, step_size=np.nan), "step_size is nan; it must be a finite number"),
     (lambda: training_operations(backprop_dfg(2), TWO, step_size=1, loss="mse"), "loss is 'mse'"),
+    (lambda: training_operations(backprop_dfg(2), TWO, step_size=1, products={"D": np.dot}), "in products is 'D'"),
     (lambda: training_operations(DFG.from_edges([("X", "F1", 0), ("F1", "F2", 0)]), TWO, step_size=1),
      "node 'F1' reads X; it needs parameters, signal"),
     (lambda: training_operations(split(backprop_dfg(2), (0, 0), [2]), TWO, step_size=1, moved={2: 99}),
