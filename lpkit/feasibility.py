@@ -18,7 +18,7 @@ import numpy as np
 from lpkit.bounds import iteration_bound
 from lpkit.flowgraph import outgoing, topological
 
-__all__ = ["Labels", "Wiring", "first_labels", "lower", "tied_bound", "warm_lags", "wiring"]
+__all__ = ["Labels", "Wiring", "first_labels", "lower", "tied", "tied_bound", "warm_lags", "wiring"]
 
 BUS = ""  # stands for the world outside, which joins the hosts; no node has an empty name
 
@@ -35,12 +35,16 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Labels:
-    """Lag and arrival of each node, the node where its delay-free stretch begins, and what raised its lag last."""
+    """Lag and arrival of each node, the node where its delay-free stretch begins, and what raised its lag last.
+
+    `before` is the edge, as (source, delays), that set the label, None where a stretch begins.
+    """
 
     lags: list
     arrivals: list
     begins: list
     parents: list
+    before: list
 
 
 def wiring(dfg):
@@ -56,10 +60,21 @@ def wiring(dfg):
     for u, v, w in zip(dfg.tails.tolist(), dfg.heads.tolist(), dfg.delays.tolist()):
         edges[u].append((v, w))
     hosts = [dfg.index[host] for host in dfg.hosts]
-    same = list(range(len(edges)))
-    for host in hosts:
-        same[host] = hosts[0]
-    return Wiring(edges, dfg.whole_times.tolist(), hosts, same)
+    return Wiring(edges, dfg.whole_times.tolist(), hosts, tied(dfg).tolist())
+
+
+def tied(dfg):
+    """For each node the first that shares its lag: the first host for all hosts, else the node itself (nodes,).
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> tied(DFG({"x": 0, "a": 1, "y": 0}, [("x", "a", 0), ("a", "y", 0)], hosts=("x", "y"))).tolist()
+    [0, 1, 0]
+    """
+    same = np.arange(len(dfg.nodes))
+    same[[dfg.index[host] for host in dfg.hosts]] = dfg.index[dfg.hosts[0]] if dfg.hosts else 0
+    return same
 
 
 def tied_bound(dfg):
@@ -120,10 +135,11 @@ def first_labels(graph, lags):
     ([2, 5], [2, 3])
     """
     lags = _level_hosts(graph, lags)
-    labels = Labels(lags, graph.times.copy(), list(range(len(lags))), [None] * len(lags))
+    count = len(lags)
+    labels = Labels(lags, graph.times.copy(), list(range(count)), [None] * count, [None] * count)
     tight = [(u, v) for u, edges in enumerate(graph.edges) for v, w in edges if w + lags[v] <= lags[u]]
     ends = np.array(tight, dtype=np.int64).reshape(-1, 2)
-    starts, targets, _ = outgoing(len(lags), ends[:, 0], ends[:, 1])
+    starts, targets, _ = outgoing(count, ends[:, 0], ends[:, 1])
     _settle(graph, labels, sum(graph.times), topological(starts, targets))
     return labels
 
@@ -138,8 +154,10 @@ def _level_hosts(graph, lags):
     return [level if place in held else lag for place, lag in enumerate(lags)]
 
 
-def lower(graph, labels, limit):
+def lower(graph, labels, limit, cuts=None):
     """Raise `labels` in place until no arrival is later than `limit` (at least the longest node).
+
+    `cuts`, if given, is a list that takes the paths longer than `limit` that are met, each as (delays, its nodes).
 
     Returns
     -------
@@ -159,12 +177,27 @@ def lower(graph, labels, limit):
     queue = []
     for v in late:
         if labels.arrivals[v] > limit:  # a host may have been reset with another
+            if cuts is not None:
+                cuts += _long_path(graph, labels, limit, v, labels.before[v])
             raised = _raise_lag(graph, labels, labels.begins[v], v, labels.lags[v] + 1)
             if raised is None:
                 return [(labels.begins[v], v)]
-            labels.arrivals[v], labels.begins[v] = graph.times[v], v
+            labels.arrivals[v], labels.begins[v], labels.before[v] = graph.times[v], v, None
             queue += [v, *raised]
-    return _settle(graph, labels, limit, queue)
+    return _settle(graph, labels, limit, queue, cuts)
+
+
+def _long_path(graph, labels, limit, v, edge):
+    """Delays and nodes of the shortest end of the path into `v` by `edge` that takes longer than `limit`, in a list.
+
+    The list is empty if a label on the way has been raised since, so that the path can no longer be followed.
+    """
+    path, time, delays = [v], graph.times[v], 0
+    while time <= limit and edge:
+        path.append(edge[0])
+        time, delays = time + graph.times[edge[0]], delays + edge[1]
+        edge = labels.before[edge[0]]
+    return [(delays, tuple(reversed(path)))] if time > limit else []
 
 
 def _raise_lag(graph, labels, parent, v, lag):
@@ -178,13 +211,14 @@ def _raise_lag(graph, labels, parent, v, lag):
         return ()
     others = [host for host in graph.hosts if labels.lags[host] < lag]
     for host in others:
-        labels.lags[host], labels.arrivals[host], labels.begins[host] = lag, graph.times[host], host
+        labels.lags[host], labels.arrivals[host] = lag, graph.times[host]
+        labels.begins[host], labels.before[host] = host, None
     return others
 
 
-def _settle(graph, labels, limit, first):
+def _settle(graph, labels, limit, first, cuts=None):
     """Correct labels along the edges until all agree, from the nodes `first` on; a closed walk as `lower` has it."""
-    lags, arrivals, begins, times = labels.lags, labels.arrivals, labels.begins, graph.times
+    lags, arrivals, begins, before, times = labels.lags, labels.arrivals, labels.begins, labels.before, graph.times
     queue, queued, patience = deque(), bytearray(len(times)), 16 + len(times) // 8  # a look for a walk costs O(nodes)
     countdown = patience
     _join(queue, queued, first)
@@ -193,18 +227,20 @@ def _settle(graph, labels, limit, first):
         queued[u] = 0
         lag_u, done_u = lags[u], arrivals[u]
         for v, w in graph.edges[u]:
-            lag, done, parent, begin = lag_u - w, done_u + times[v], u, begins[u]
+            lag, done, parent, begin, edge = lag_u - w, done_u + times[v], u, begins[u], (u, w)
             if done > limit:
-                lag, done, parent, begin = lag + 1, times[v], begin, v
+                lag, done, parent, begin, edge = lag + 1, times[v], begin, v, None
             if lag < lags[v] or (lag == lags[v] and done <= arrivals[v]):
                 continue
             if lag > lags[v]:
+                if cuts is not None and begin == v:
+                    cuts += _long_path(graph, labels, limit, v, (u, w))
                 others = _raise_lag(graph, labels, parent, v, lag)
                 if others is None:
                     return [(parent, v)]
                 _join(queue, queued, others)
                 countdown -= 1
-            arrivals[v], begins[v] = done, begin
+            arrivals[v], begins[v], before[v] = done, begin, edge
             _join(queue, queued, (v,))
         if countdown <= 0:
             countdown = patience

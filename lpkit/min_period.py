@@ -9,6 +9,7 @@ Source: Leiserson & Saxe, "Retiming synchronous circuitry", Algorithmica 6 (1991
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -184,18 +185,25 @@ def _split_at_bus(loop):
 
 def _loop_total(dfg, paths):
     """Time and delays of a closed walk of paths: a node where two paths meet counts once, a way outside is a delay."""
-    fewest = _fewest_delays(dfg, paths)
+    fewest = fewest_delays(dfg, paths)
     time = delays = 0
     for path, after in zip(paths, (*paths[1:], paths[0])):
         met = path[-1] == after[0]
         time += sum(dfg.times[name] for name in (path[:-1] if met else path))
-        delays += sum(fewest[step] for step in zip(path, path[1:])) + (not met)
+        delays += sum(fewest[step] for step in pairwise(path)) + (not met)
     return time, delays
 
 
-def _fewest_delays(dfg, paths):
-    """Fewest delays of an edge for each step of the paths that is an edge."""
-    wanted, fewest = {step for path in paths for step in zip(path, path[1:])}, {}
+def fewest_delays(dfg, paths):
+    """Fewest delays of an edge for each step of the paths that is an edge.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> fewest_delays(DFG.from_edges([("a", "b", 2), ("a", "b", 1)]), [("a", "b"), ("b", "a")])
+    {('a', 'b'): 1}
+    """
+    wanted, fewest = {step for path in paths for step in pairwise(path)}, {}
     for u, v, w in dfg.edges:
         if (u, v) in wanted:
             fewest[u, v] = min(w, fewest.get((u, v), w))
@@ -216,8 +224,8 @@ def _from_walk(dfg, graph, period, lags, links):
 
 def _walk_total(dfg, paths, period):
     """Delays of the paths, and how many of them take `period` or more."""
-    fewest = _fewest_delays(dfg, paths)
-    delays = sum(fewest[step] for path in paths for step in zip(path, path[1:]))
+    fewest = fewest_delays(dfg, paths)
+    delays = sum(fewest[step] for path in paths for step in pairwise(path))
     return delays, sum(sum(dfg.times[name] for name in path) >= period for path in paths)
 
 
@@ -274,8 +282,8 @@ def verify_min_period(dfg, found):
 
 def _closes(dfg, paths):
     """Whether the paths are paths of the graph, and each begins where the one before ends, or they meet outside."""
-    fewest, hosts = _fewest_delays(dfg, paths), set(dfg.hosts)
+    fewest, hosts = fewest_delays(dfg, paths), set(dfg.hosts)
     joints = zip(paths, (*paths[1:], paths[0]))
-    return all(step in fewest for path in paths for step in zip(path, path[1:])) and all(
+    return all(step in fewest for path in paths for step in pairwise(path)) and all(
         path[-1] == after[0] or {path[-1], after[0]} <= hosts for path, after in joints
     )
