@@ -229,7 +229,7 @@ def _is_bent(tensor, by_name):
 def _times(nodes, layers, times):
     """Time of each node: by its name, by its kind, or the default of its kind."""
     if not isinstance(times, Mapping):
-        raise ValueError(f"times is a {type(times).__name__}; it must map kinds or nodes to times, as in {{'F': 2}}")
+        raise ValueError(f"times is {times!r:.60}; it must map kinds or nodes to times, as in {{'F': 2}}")
     for name in times:
         if name not in nodes and name not in DEFAULT_TIMES:
             raise unknown_name(name, "a name in times", [*DEFAULT_TIMES, *list(nodes)[3:11]])

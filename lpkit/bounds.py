@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from lpkit.flowgraph import outgoing, strong_components, topological
+from lpkit.orders import outgoing, strong_components, topological
 
 __all__ = ["Bound", "iteration_bound"]
 

@@ -110,7 +110,7 @@ def _pair_of(edge):
 
 
 def _two_sides(parts, cut):
-    """Side 0 or 1 of each part so that the ends of cut edges differ as far as they can; untouched parts are on side 1."""
+    """Side 0 or 1 of each part that differ across cut edges as far as they can; untouched parts are on side 1."""
     neighbours, sides = [[] for _ in range(parts)], [None] * parts
     for a, b in cut:
         neighbours[a].append(b)

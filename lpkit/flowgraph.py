@@ -15,18 +15,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from lpkit.checks import LARGEST_SIZE, unknown_name, whole_number
+from lpkit.orders import outgoing, plain, shown_path, strong_components, topological
 
-__all__ = [
-    "DFG", "CriticalPath", "Edge", "critical_path", "exact_time", "execution_order", "outgoing", "plain", "shown_path",
-    "strong_components", "topological",
-]  # fmt: skip
+__all__ = ["DFG", "CriticalPath", "Edge", "critical_path", "exact_time", "execution_order"]
 
 LARGEST_TIME = 2**256  # of a numerator or denominator; sums of such times stay exact
-SHOWN = 12  # nodes of a loop that an error names
 
 
 class Edge(NamedTuple):
@@ -111,7 +106,7 @@ class DFG:
             return cls(dict.fromkeys(nodes, times), edges, hosts)
         missing = [name for name in nodes if name not in times]
         if missing:
-            raise ValueError(f"node {missing[0]!r} has no time; give times[{missing[0]!r}], a whole number or a Fraction")
+            raise ValueError(f"node {missing[0]!r} has no time; give times[{missing[0]!r}], whole or a Fraction")
         return cls({name: times[name] for name in nodes}, edges, hosts)
 
     @cached_property
@@ -146,7 +141,7 @@ class DFG:
 
     @cached_property
     def whole_times(self):
-        """Times in units of 1 / `denominator`, (nodes,): int64, or Python ints (dtype object) where int64 is too small."""
+        """Times in units of 1 / `denominator`, (nodes,): int64, or Python ints (object) where that is too small."""
         scale = self.denominator
         times = [time.numerator * (scale // time.denominator) for time in self.times.values()]
         return np.array(times, dtype=np.int64 if sum(times) < 2**62 else object)
@@ -230,64 +225,6 @@ def critical_path(dfg):
     return CriticalPath(period, tuple(reversed(path)))
 
 
-def outgoing(count, tails, heads):
-    """Edges by their source, as lists: node u has ``targets[starts[u]:starts[u + 1]]``; also the order of the edges.
-
-    Examples
-    --------
-    >>> outgoing(2, np.array([1, 0, 1]), np.array([0, 1, 1]))
-    ([0, 1, 3], [1, 0, 1], [1, 0, 2])
-    """
-    order = np.argsort(tails, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=count))])
-    return starts.tolist(), heads[order].tolist(), order.tolist()
-
-
-def topological(starts, targets):
-    """Nodes in topological order, from the lists of `outgoing`; nodes on a loop and behind one are left out.
-
-    Examples
-    --------
-    >>> topological([0, 0, 1, 2], [0, 0])
-    [1, 2, 0]
-    """
-    waiting = [0] * (len(starts) - 1)
-    for v in targets:
-        waiting[v] += 1
-    order = [place for place, count in enumerate(waiting) if count == 0]
-    for u in order:  # the list grows while it is read
-        for v in targets[starts[u] : starts[u + 1]]:
-            waiting[v] -= 1
-            if waiting[v] == 0:
-                order.append(v)
-    return order
-
-
-def plain(number):
-    """`number` as an int where it is a whole Fraction; else unchanged.
-
-    Examples
-    --------
-    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3))
-    (2, Fraction(1, 3))
-    """
-    return number.numerator if number.denominator == 1 else number
-
-
-def strong_components(count, tails, heads):
-    """Label of the strongly connected component of each of `count` nodes.
-
-    Examples
-    --------
-    >>> labels = strong_components(3, np.array([0, 1, 1]), np.array([1, 0, 2]))
-    >>> bool(labels[0] == labels[1] != labels[2])
-    True
-    """
-    present = np.ones(len(tails), dtype=np.int8)
-    graph = csr_array((present, (tails, heads)), shape=(count, count))
-    return connected_components(graph, directed=True, connection="strong")[1]
-
-
 def _refuse_delay_free_loops(dfg):
     free = dfg.delays == 0
     tails, heads = dfg.tails[free], dfg.heads[free]
@@ -301,20 +238,6 @@ def _refuse_delay_free_loops(dfg):
             place = following[place]
         loop = [dfg.nodes[p] for p in [*list(seen)[seen[place] :], place]]
         raise ValueError(f"the loop {shown_path(loop)} has no delay; put a delay on one of its edges")
-
-
-def shown_path(path):
-    """``a -> b -> a``, with the middle of a long path left out.
-
-    Examples
-    --------
-    >>> shown_path("aba"), shown_path(list("abcdefghijklmnop"))
-    ('a -> b -> a', 'a -> b -> c -> d -> e -> f -> ... 4 more ... -> k -> l -> m -> n -> o -> p')
-    """
-    path = list(path)
-    if len(path) > SHOWN + 1:
-        path = path[: SHOWN // 2] + [f"... {len(path) - SHOWN} more ..."] + path[-SHOWN // 2 :]
-    return " -> ".join(path)
 
 
 def exact_time(value, name):
@@ -342,12 +265,13 @@ def exact_time(value, name):
     shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
     exact = isinstance(shown, numbers.Rational) and not isinstance(shown, bool)
     given = "a number of more than 256 bits" if exact and shown > 0 else f"{shown!r:.80}"
-    raise ValueError(f"{name} is {given}; it must be a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))")
+    allowed = "a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))"
+    raise ValueError(f"{name} is {given}; it must be {allowed}")
 
 
 def _checked_times(times):
     if not isinstance(times, Mapping):
-        raise ValueError(f"times is a {type(times).__name__}; it must map each node to its time, as in {{'a': 1}}")
+        raise ValueError(f"times is {times!r:.60}; it must map each node to its time, as in {{'a': 1}}")
     if not times:
         raise ValueError("the graph is empty; give it one node or more")
     for name in times:

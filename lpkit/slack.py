@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from lpkit.bounds import Bound, iteration_bound, reduced_slack
-from lpkit.flowgraph import exact_time, plain, shown_path
+from lpkit.flowgraph import exact_time
+from lpkit.orders import plain, shown_path
 
 __all__ = ["Schedule", "modulo_schedule", "slack"]
 

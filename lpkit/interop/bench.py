@@ -15,12 +15,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from lpkit.checks import choice, read_text
-from lpkit.flowgraph import DFG, shown_path
+from lpkit.flowgraph import DFG
+from lpkit.orders import shown_path
 
 __all__ = ["GATES", "read_bench"]
 
 GATES = ("AND", "NAND", "OR", "NOR", "XOR", "XNOR", "NOT", "INV", "BUF", "BUFF")
-ONE_PIN = ("NOT", "INV", "BUF", "BUFF")
+ONE_PIN = ("DFF", "NOT", "INV", "BUF", "BUFF")
 _PORT = re.compile(r"(INPUT|OUTPUT)\s*\(\s*([^\s(),=]+)\s*\)", re.IGNORECASE)
 _GATE = re.compile(r"([^\s(),=]+)\s*=\s*([A-Za-z]+)\s*\(\s*([^()=]*?)\s*\)")
 
@@ -100,8 +101,8 @@ def _take(content, inputs, outputs, gates, flops):
         return
     kind, pins = gate[2].upper(), tuple(pin.strip() for pin in gate[3].split(","))
     choice(kind, "gate", (*GATES, "DFF"))
-    if not all(pins) or (len(pins) > 1 and kind in ("DFF", *ONE_PIN)):
-        raise ValueError(f"{kind} has the pins ({gate[3]}); give {'one signal' if kind in ('DFF', *ONE_PIN) else 'names'}")
+    if not all(pins) or (len(pins) > 1 and kind in ONE_PIN):
+        raise ValueError(f"{kind} has the pins ({gate[3]}); give {'one signal' if kind in ONE_PIN else 'names'}")
     if kind == "DFF":
         flops[name] = pins[0]
     else:
@@ -119,9 +120,9 @@ def _sources(path, inputs, gates, flops):
         if signal in chain:
             ring = [*list(chain)[list(chain).index(signal) :], signal]
             raise ValueError(f"{path}: the flip-flops {shown_path(ring)} form a loop without a gate; drive one of them")
-        source, count = sources.get(signal, (None, 0))
-        for count, name in enumerate(reversed(chain), count + 1):
-            sources[name] = (source, count)
+        source, before = sources.get(signal, (None, 0))
+        for delays, name in enumerate(reversed(chain), before + 1):
+            sources[name] = (source, delays)
     return sources
 
 
@@ -139,7 +140,8 @@ def _gate_times(gates, times):
         return dict.fromkeys(gates, times)
     for kind, _ in gates.values():
         if kind not in times:
-            raise ValueError(f"times has none for {kind}; give one for each type of gate: {sorted({k for k, _ in gates.values()})}")
+            kinds = sorted({kind for kind, _ in gates.values()})
+            raise ValueError(f"times has none for {kind}; give one for each type of gate: {kinds}")
     return {name: times[kind] for name, (kind, _) in gates.items()}
 
 
