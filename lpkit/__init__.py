@@ -57,3 +57,7 @@ def __getattr__(name):
 
         return importlib.import_module("lpkit.plots")
     raise AttributeError(f"module 'lpkit' has no attribute {name!r}")
+
+
+def __dir__():
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__"]

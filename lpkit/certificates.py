@@ -51,12 +51,11 @@ def _text(plan, binding, floor, stages):
     costs = plan.costs
     head = f"optimal: no plan of {plan.processors} processors beats {float(plan.period):.4g} {costs.unit}: "
     if binding is None:
-        why = "every smaller period that a plan could have was ruled out"
+        why = "an exact search met every smaller period with no plan (verify_optimal repeats the proof)"
     elif binding == (1, len(costs), plan.processors):
         why = "that is all work divided evenly"
     else:
         a, b, s = binding
         names = costs.layers[a - 1] if a == b else f"{costs.layers[a - 1]} to {costs.layers[b - 1]}"
-        why = (f"{names} cannot share more with the stage after and meet{'s' if a == b else ''} at most {s} "
-               f"stage{'s' * (s > 1)}")
+        why = (f"what cannot leave {names} is shared by at most {s} stage{'s' * (s > 1)}")
     return f"{head}{why}; from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"

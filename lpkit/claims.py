@@ -5,7 +5,9 @@
 Verdicts are computed, never written down:
 
 reproduced          the value meets the check within the tolerance
-direction only      it does not, but it lies on the side of `direction` that the sentence speaks of
+reproduced (fitted) so it does, but the number had a part in choosing that reading or the reconstructed network
+direction only      it does not, but it lies on the side of `direction` that the sentence speaks of (of a sentence about
+                    all cases: it holds in more than half of them)
 not reproduced      neither
 cannot be checked   the paper does not give what a check needs; the note says what is missing
 """
@@ -27,7 +29,7 @@ from lpkit.paths import repository
 __all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
 
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
-VERDICTS = ("reproduced", "direction only", "not reproduced", "cannot be checked")
+VERDICTS = ("reproduced", "reproduced (fitted)", "direction only", "not reproduced", "cannot be checked")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Claim:
         A value above this agrees in direction.
     computed : str
         The function of `lpkit.measures` that finds the value.
+    fitted : str
+        Readings, with spaces between, that were chosen with an eye on this number.
     """
 
     id: str
@@ -62,6 +66,7 @@ class Claim:
     tolerance: float
     direction: float | None
     computed: str
+    fitted: str
     note: str
 
 
@@ -125,7 +130,7 @@ def verdict(claim, value):
 
     Examples
     --------
-    >>> gain = Claim("gain", "", "", "", 0.43, "fraction", "equal", 0.1, 0.0, "", "")
+    >>> gain = Claim("gain", "", "", "", 0.43, "fraction", "equal", 0.1, 0.0, "", "", "")
     >>> [verdict(gain, value) for value in (0.40, 0.13, -0.02, None)]
     ['reproduced', 'direction only', 'not reproduced', 'cannot be checked']
     """
@@ -159,12 +164,17 @@ def verdicts(item=None, *, ledger=None):
     return pd.DataFrame([_row(claim) for claim in chosen])
 
 
+def _told(claim, reading, found):
+    """`found`, with a word where agreement was to be expected."""
+    return f"{found} (fitted)" if found == "reproduced" and reading in claim.fitted.split() else found
+
+
 def _row(claim):
     row = dict(id=claim.id, item=claim.item, source=claim.source, statement=claim.statement, unit=claim.unit,
                paper=math.nan if claim.paper is None else claim.paper)
     values = {name: getattr(measures, claim.computed)(name) if claim.computed else None for name in READINGS}
     row |= {name: math.nan if value is None else float(value) for name, value in values.items()}
-    row |= {f"verdict {name}": verdict(claim, value) for name, value in values.items()}
+    row |= {f"verdict {name}": _told(claim, name, verdict(claim, value)) for name, value in values.items()}
     return row | dict(note=claim.note)
 
 

@@ -120,6 +120,12 @@ def _of_tiles(task, layer, units):
     return plain(task.costs.delta[layer - 1].item() * Fraction(units * tiles // whole, tiles))
 
 
+def _snapped(shift, limit):
+    """`shift` within 0 and `limit`; a float that misses one of them by its rounding alone is put on it."""
+    dust = 1e-12 * limit if isinstance(shift, float) else 0
+    return 0 if shift <= dust else limit if shift >= limit - dust else shift
+
+
 def _least_shifts(task, caps, ends, period):
     """Shift at each boundary in the costs' own numbers: y_k = max(0, S_k + y_(k-1) - T), which the cap holds."""
     works = [sum(part) for part in by_stage(task.costs.work.tolist(), ends)]
@@ -130,6 +136,6 @@ def _least_shifts(task, caps, ends, period):
         period = max([interval_bound(works, limits)[0], *_used_links(task, ends)])
     shift, shifts = 0, []
     for work, limit in zip(works[:-1], limits):
-        shift = min(max(0, work + shift - period), limit)
+        shift = _snapped(work + shift - period, limit)
         shifts.append(shift)
     return shifts

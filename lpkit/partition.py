@@ -78,7 +78,10 @@ PLANNERS = {"equal_layers": equal_layers, "pipedream": pipedream, "algorithm1": 
 
 
 def plan(costs, processors, planner="optimal", **options):
-    """Plan by the planner of that name; `options` are the planner's own.
+    """Plan by the planner of that name: ``equal_layers``, ``pipedream``, ``algorithm1`` or ``optimal``.
+
+    `options` are the keyword options of that function. Algorithm 1 takes the printed steps literally unless
+    ``mode="strict"`` is given; `lpkit.sweep` gives it.
 
     Raises
     ------

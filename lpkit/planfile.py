@@ -51,7 +51,7 @@ def _stage_row(plan, stage, layers, traffic):
         "stage": stage, "layers": " .. ".join(dict.fromkeys(names)), "load": _number(plan.loads[stage - 1]),
         "fixed": (work.F[rows].sum() + work.G[rows].sum()).item(),
         "delta_kept": _number(work.delta[rows].sum().item() - out), "delta_in": _number(taken),
-        "delta_out": _number(out), "out_fraction": float(out / whole) if whole else 0.0,
+        "delta_out": _number(out), "out_fraction": float(f"{float(out / whole):.12g}") if whole else 0.0,
         "mandatory_bytes": 0 if last else _number(traffic.mandatory[stage - 1]),
         "additional_bytes": 0 if last else round(traffic.additional[stage - 1]),
     }

@@ -208,7 +208,7 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
             if table.index.name != "processors":
                 ticks = [str(v) for v in table.index]
                 table = table.set_axis(range(len(table)), axis=0).rename_axis(table.index.name)
-                axis.set_xticks(range(len(table)), ticks)
+                axis.set_xticks(range(len(table)), ticks, fontsize=7.5)
             _curves(axis, table, table.index.name)
             axis.set_title(f"({next(letters)}) {label}")
             axis.set_ylim(0, float(table.max().max()) * 1.15)
@@ -284,7 +284,7 @@ def verdict_counts(frame, *, title=""):
     frame : pandas.DataFrame
         Rows are readings, columns verdicts, values counts.
     """
-    shades = {"reproduced": "#009E73", "direction only": "#F0E442", "not reproduced": "#D55E00",
+    shades = {"reproduced": "#009E73", "reproduced (fitted)": "#8FD3BD", "direction only": "#F0E442", "not reproduced": "#D55E00",
               "cannot be checked": "#BBBBBB"}
     figure, ((axis,),) = new_figure(size=(7.2, 0.55 * len(frame) + 1.1))
     left = np.zeros(len(frame))
@@ -298,5 +298,5 @@ def verdict_counts(frame, *, title=""):
     axis.set(xlabel="claims", title=title)
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
-    figure.legend(ncols=4, loc="outside lower center")
+    figure.legend(ncols=5, loc="outside lower center", fontsize=8)
     return figure

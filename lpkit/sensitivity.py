@@ -159,14 +159,14 @@ def sensitivity_summary(frame, choices):
     Returns
     -------
     pandas.DataFrame
-        Columns choice, option, mean, least and largest mean gain, and of how many combinations each column of
-        `agreement` holds.
+        Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of how
+        many each column of `agreement` holds.
     """
     agrees = agreement(frame)
     rows = []
     for choice in choices:
         for option, part in frame.groupby(choice, sort=False):
             gain = part["mean_gain"]
-            rows.append({"choice": choice, "option": str(option), "mean gain": gain.mean(), "least": gain.min(),
-                         "largest": gain.max(), "readings": len(part)} | agrees.loc[part.index].sum().to_dict())
+            rows.append({"choice": choice, "option": str(option), "mean gain [%]": 100 * gain.mean(),
+                         "least [%]": 100 * gain.min(), "largest [%]": 100 * gain.max(), "readings": len(part)} | agrees.loc[part.index].sum().to_dict())
     return pd.DataFrame(rows)

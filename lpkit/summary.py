@@ -52,18 +52,20 @@ def speedup_summary(rows):
     Parameters
     ----------
     rows : pandas.DataFrame
-        From `gains`, with a column ``reading``.
+        From `gains`; without a column ``reading`` the rows count as one.
 
     Returns
     -------
     pandas.DataFrame
-        Columns reading, network, method, quantity, one a processor count, and ``mean``. Speedup, gain and reduction
-        are means; the additional traffic is the largest of the grid, in kilobytes.
+        Columns reading, network, method, quantity, one a processor count, and the mean (or largest) over those.
+        Speedup, gain and reduction are means; the largest gain, and the largest additional traffic (the paper's
+        accounting, at the bytes an element of the sweep), are those of the grid.
     """
     quantities = {"speedup": ("speedup", "mean", 1), "throughput gain [%]": ("throughput gain", "mean", 100),
                   "time reduction [%]": ("time reduction", "mean", 100),
+                  "largest gain [%]": ("throughput gain", "max", 100),
                   "largest additional [kB]": ("additional_bytes", "max", 1e-3)}
-    parts = []
+    rows, parts = rows if "reading" in rows else rows.assign(reading=""), []
     for quantity, (column, how, scale) in quantities.items():
         chosen = rows if quantity == "speedup" else rows[rows["planner"] != "pipedream"]
         grouped = chosen.groupby(["reading", "network", "planner", "processors"], sort=False)[column]

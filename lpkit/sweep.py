@@ -5,6 +5,7 @@ computed once and shared by all its plans; cells are independent, so any `concur
 Plans once made are remembered in the process.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache, partial
 from itertools import product
 
@@ -32,12 +33,12 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
 
     Parameters
     ----------
-    networks : sequence of str or Network
-        Built-in names or networks of your own.
-    arrays : sequence of int, str or Array
+    networks : str, Network or a sequence of them
+        Built-in names or networks of your own (`lpkit.read_csv`).
+    arrays : int, str, Array or a sequence of them
         ``64`` and ``"64x64"`` stand for a square array with the dataflow of the reading.
-    batches, processors : sequence of int
-    planners : sequence of str
+    batches, processors : int or sequence of int
+    planners : str or sequence of str
         Names in `PLANNERS`.
     reading : str or Reading
         The set of modelling choices (see `READINGS`).
@@ -63,9 +64,9 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     >>> rows[["planner", "period"]].values.tolist()
     [['pipedream', 43467592.0], ['optimal', 32159456.0]]
     """
-    networks = [n if isinstance(n, Network) else network(n) for n in networks]
-    processors = processor_counts(processors)
-    jobs = list(product(networks, arrays, batches))
+    networks = [n if isinstance(n, Network) else network(n) for n in _several(networks)]
+    processors, planners = processor_counts(_several(processors)), _several(planners)
+    jobs = list(product(networks, _several(arrays), _several(batches)))
     if not jobs or not processors or not planners:
         raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
     read = reading if isinstance(reading, Reading) else named_reading(reading)
@@ -74,6 +75,12 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     rows = map(work, jobs) if executor is None else executor.map(work, jobs)
     bar = tqdm(rows, total=len(jobs), delay=1, unit="cell", disable=None if progress else True)
     return pd.DataFrame([row for cell in bar for row in cell])
+
+
+def _several(values):
+    """`values` as a list; one text, number, network or array stands for itself."""
+    single = isinstance(values, (str, Network, Array)) or not isinstance(values, Iterable)
+    return [values] if single else list(values)
 
 
 def processor_counts(processors):
@@ -93,9 +100,12 @@ def _cell(job, processors, planners, read, choices, options):
     settings = {**read.choices(), "dataflow": read.dataflow, **choices}
     array, batch = _array(array, settings.pop("dataflow")), whole_number(batch, "batch")
     head = dict(network=net.name, array=f"{array.rows}x{array.columns}", batch=batch)
-    return [head | row for planner in planners
-            for row in _plans(net, array, batch, _items(settings), tuple(processors), planner,
-                              _items(options.get(planner, {})))]
+    try:
+        return [head | row for planner in planners
+                for row in _plans(net, array, batch, _items(settings), tuple(processors), planner,
+                                  _items(options.get(planner, {})))]
+    except ValueError as error:
+        raise ValueError(f"{net.name} on {array}, batch {batch}: {error}") from None
 
 
 def _array(array, dataflow):

@@ -95,7 +95,7 @@ def test_a_value_from_numpy_is_judged_like_any_other():
 def test_a_good_ledger(tmp_path):
     good, unanswered = read_claims(ledger(tmp_path, GOOD, OPEN))
     assert good == Claim("saving", "lp_table3", "section IV", "26 % less time", 0.26, "fraction", "equal", 0.02, 0.0,
-                         "sample_time_reduction", "by hand")
+                         "sample_time_reduction", "", "by hand")
     assert unanswered.statement == "the factor, alpha" and unanswered.paper is unanswered.direction is None
 
 

@@ -251,10 +251,10 @@ def test_paths_of_the_certificate():
                          "from 2 processors on nothing helps (4 cycles)")
     held = optimal(chain([9, 1, 1], 0), 3).certificate
     assert (held.binding, held.saturates_at) == ((1, 1, 1), 2)
-    assert "layer1 cannot share more with the stage after and meets at most 1 stage; from 2 processors" in held.text
+    assert "what cannot leave layer1 is shared by at most 1 stage; from 2 processors" in held.text
     searched = optimal(chain([3, 3, 3], 0), 2).certificate
     assert (searched.period, searched.binding, searched.saturates_at) == (6, None, 3)
-    assert "every smaller period that a plan could have was ruled out" in searched.text
+    assert "an exact search met every smaller period with no plan" in searched.text
 
 
 def test_numbers_beyond_64_bits_stay_exact():

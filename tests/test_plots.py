@@ -289,7 +289,7 @@ def test_strips_show_each_reading_and_the_median():
 
 
 def test_counts_of_verdicts_stack_to_all_claims():
-    counts = pd.DataFrame([[2, 1, 0, 1], [0, 4, 0, 0]], index=["closest", "plain"], columns=list(VERDICTS))
+    counts = pd.DataFrame([[2, 0, 1, 0, 1], [0, 0, 4, 0, 0]], index=["closest", "plain"], columns=list(VERDICTS))
     axis = plots.verdict_counts(counts).axes[0]
     assert [t.get_text() for t in axis.texts] == ["2", "1", "4", "1"]  # by verdict, then by reading; no 0
     assert max(b.get_x() + b.get_width() for b in axis.patches) == 4

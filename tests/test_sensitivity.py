@@ -191,9 +191,9 @@ def test_summary_by_hand():
     found = sensitivity_summary(READINGS, ["G", "layers"])
     assert found[["choice", "option", "readings"]].values.tolist() == [
         ["G", "a", 3], ["G", "b", 1], ["layers", "all", 3], ["layers", "main_path", 1]]  # fmt: skip
-    assert found["mean gain"].round(9).tolist() == [0.326666667, 0.386, 0.295333333, 0.48]
-    assert found["least"].tolist() == [0.10, 0.386, 0.10, 0.48]
-    assert found["largest"].tolist() == [0.48, 0.386, 0.40, 0.48]
+    assert found["mean gain [%]"].round(7).tolist() == [32.6666667, 38.6, 29.5333333, 48.0]
+    assert found["least [%]"].tolist() == [10.0, 38.6, 10.0, 48.0]
+    assert found["largest [%]"].tolist() == [48.0, 38.6, 40.0, 48.0]
     assert found["gain near 43 %"].tolist() == [1, 0, 1, 0]
     assert found["over 80 % at 8"].tolist() == [1, 1, 1, 1]
     assert found["all three"].tolist() == [0, 0, 0, 0]
