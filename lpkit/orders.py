@@ -1,7 +1,5 @@
 """Orders and components of a graph whose nodes are numbered 0..n-1, and two small ways of writing things down."""
 
-from fractions import Fraction
-
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
