@@ -34,6 +34,11 @@ class Parameters(NamedTuple):
     W: np.ndarray
     bias: np.ndarray | None = None
 
+    @property
+    def past(self):
+        """The weights that delta multiplies with: these, as they came over the edge from U."""
+        return self.W
+
 
 class Signal(NamedTuple):
     """What F of a layer gives: its output, and for each operation behind the product what its way back needs."""
@@ -146,7 +151,7 @@ def input_signal(layers, x):
 
 def forward(layer, parameters, before, *, product=np.matmul):
     """F of a layer: the signal behind it, from its parameters and the signal before it."""
-    W, bias = parameters
+    W, bias = parameters.W, parameters.bias
     if isinstance(layer.op, Conv):
         value = conv_forward(W, before.value, layer.op, product=product)
         value = value if bias is None else value + bias[:, None, None]

@@ -48,7 +48,8 @@ _ROLES = {"X": "signal", "F": "signal", "T": "target", "E": "error", "delta": "e
           "G": "gradient", "U": "parameters", "delta'": "stays", "delta''": "moved"}  # fmt: skip
 
 
-def training_operations(dfg, network, *, step_size, loss="cross_entropy", products=None, moved=None):
+def training_operations(dfg, network, *, step_size, loss="cross_entropy", products=None, moved=None,
+                        update=updated):  # fmt: skip
     """The numbers of each node of a backprop graph (also delayed, retimed, with delta split), for `execute`.
 
     Parameters
@@ -65,6 +66,8 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", produc
         ``{"delta": ordered_product}`` a split of delta changes no bit.
     moved : mapping, optional
         From a layer to how many of its input channels (the last ones) delta'' computes; default half of them.
+    update : callable
+        U: the new parameters from (parameters, gradient, step_size); default one step of SGD.
 
     Returns
     -------
@@ -89,7 +92,7 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", produc
     if last != len(layers):
         raise ValueError(f"the graph has {last} layers and network {network.name!r} has {len(layers)}; give both the same")
     options = {"step_size": checked_step_size(step_size), "loss": LOSSES[choice(loss, "loss", tuple(LOSSES))],
-               "products": chosen_products(products)}  # fmt: skip
+               "products": chosen_products(products), "update": update}  # fmt: skip
     parts = {l: _parts(layers[l - 1], l, (moved or {}).get(l)) for l in range(2, last + 1) if f"join{l}" in dfg.times}
     reads = {node: [] for node in dfg.nodes}
     for source, target, _ in dfg.edges:
@@ -113,16 +116,16 @@ def _function(kind, l, layers, parts, options):
         case "G":
             return ("signal", "error"), lambda signal, error: gradients(layer, signal, error, product=by["G"])
         case "U":
-            return ("parameters", "gradient"), lambda p, G: updated(p, G, options["step_size"])
+            return ("parameters", "gradient"), lambda p, G: options["update"](p, G, options["step_size"])
         case "E":
             return ("signal", "target"), lambda signal, target: output_error(layer, signal, target, options["loss"])
         case "delta":
             return ("parameters", "error", "signal"), lambda p, error, signal: Error(
-                backward_tail(before, signal, input_error(layer, p.W, error, product=by["delta"])))  # fmt: skip
+                backward_tail(before, signal, input_error(layer, p.past, error, product=by["delta"])))  # fmt: skip
         case "delta'" | "delta''":
             channels = parts[l][kind == "delta''"]
             return ("parameters", "error"), lambda p, error: input_error(
-                layer, p.W, error, product=by["delta"], channels=channels)  # fmt: skip
+                layer, p.past, error, product=by["delta"], channels=channels)  # fmt: skip
         case "join":
             return ("stays", "moved", "signal"), lambda stays, moved, signal: Error(
                 backward_tail(before, signal, np.concatenate([stays, moved], axis=1)))  # fmt: skip

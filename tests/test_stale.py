@@ -1,0 +1,215 @@
+"""Training without old weights, by reconstruction, and interleaved: graphs, numbers, memory."""
+
+import numpy as np
+import pytest
+
+from lpkit.datasets import Dataset
+from lpkit.dfg import DFG
+from lpkit.networks import Activation, Conv, Dense, Flatten, Network, Node, Pool
+from lpkit.retiming import min_period
+from lpkit.stale import (
+    METHODS, Averaged, compare_methods, digits_mlp, followed, interleaved, interleaved_graph, method_graph, pipelined,
+    reconstruction_error, summarise, train_by, weight_copies, weight_memory,
+)  # fmt: skip
+from lpkit.training import initial_parameters, recurrence
+
+CLASSES = 4
+
+
+def random_batches(network, count, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return [(rng.standard_normal((5, *network.input_shape)).astype(dtype), rng.integers(0, CLASSES, 5)) for _ in range(count)]
+
+
+def small_dataset():
+    """Four classes of 8 x 8 images, one bright quarter each, with noise."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, 240)
+    x = 0.5 * rng.standard_normal((240, 1, 8, 8))
+    for image, label in zip(x, labels):
+        image[0, 4 * (label // 2) : 4 * (label // 2) + 4, 4 * (label % 2) : 4 * (label % 2) + 4] += 1
+    x = x.astype(np.float32)
+    return Dataset("quarters", x[:200], labels[:200], x[200:], labels[200:])
+
+
+def small_conv():
+    ops = [Conv(3, 3), Activation("tanh"), Pool(2), Flatten(), Dense(6), Activation("tanh"), Dense(CLASSES)]
+    names = [f"n{i}" for i in range(len(ops))]
+    return Network("small_conv", (1, 8, 8), tuple(map(Node, names, ops, ["input", *names])))
+
+
+def same(found, wanted):
+    return all(np.array_equal(p.W, q.W) and np.array_equal(p.bias, q.bias) for p, q in zip(found, wanted, strict=True))
+
+
+# graphs --------------------------------------------------------------------------------------------------------------
+
+
+def test_pipelined_graph_has_the_stash_of_the_paper_and_a_short_period():
+    assert weight_copies(pipelined(5)) == (0, 6, 4, 2, 0)  # 2 S(l); layer 1 has no delta
+    assert weight_copies(pipelined(4, (1, 1, 2, 2))) == (0, 2, 0, 0)
+    assert weight_copies(pipelined(3, (1, 1, 1))) == (0, 0, 0)
+    assert min_period(pipelined(5)).period == 2
+
+
+def test_memory_of_the_methods():
+    network = digits_mlp(5, width=16)
+    assert weight_memory(network, "stash") == (6 + 4 + 2) * 16 * 16 * 4
+    assert weight_memory(network, "average") == 3 * 16 * 16 * 4
+    assert weight_memory(network, "naive") == weight_memory(network, "none") == 0
+    assert weight_memory(network, "stash", (1, 1, 1, 2, 2), bytes_per_element=8) == 2 * 2 * 16 * 16 * 8
+
+
+# methods -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", [digits_mlp(4, width=8), small_conv()])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_none_and_stash_are_the_recurrence(network, dtype):
+    batches, start = random_batches(network, 20, dtype=dtype), initial_parameters(network, seed=1, dtype=dtype)
+    L = len(start)
+    for method, delays in (("none", [0] * L), ("stash", [2 * (L - l) for l in range(1, L + 1)])):
+        *_, (wanted, _) = recurrence(network, batches, delays, parameters=start, step_size=0.2)
+        assert same(train_by(method, network, batches, parameters=start, step_size=0.2).parameters, wanted)
+
+
+def test_all_methods_agree_where_nothing_is_late_and_differ_where_something_is():
+    network = digits_mlp(4, width=8)
+    batches, start = random_batches(network, 20), initial_parameters(network, seed=1, dtype=np.float64)
+    one_stage = [train_by(m, network, batches, parameters=start, step_size=0.2, stages=(1, 1, 1, 1)) for m in METHODS]
+    assert all(same(run.parameters, one_stage[0].parameters) for run in one_stage)
+    runs = [train_by(m, network, batches, parameters=start, step_size=0.2) for m in METHODS]
+    assert not any(same(a.parameters, b.parameters) for i, a in enumerate(runs) for b in runs[:i])
+
+
+def by_hand(network, batches, start, step_size, method):
+    """Naive and average without a graph: iteration m of delta_l and G_l happens when U_l is 2 S(l) iterations on."""
+    L = len(start)
+    D = [2 * (L - l) for l in range(1, L + 1)]
+    W = [[p] for p in start]  # W[l][m]: at iteration m
+    V = [[np.zeros_like(p.W)] for p in start]
+    for m in range(len(batches) + D[0]):
+        for l in range(L):
+            n = m - D[l]  # the gradient that arrives
+            now, average = W[l][m], V[l][m]
+            if 0 <= n < len(batches):
+                G = gradient(network, [w[n] for w in W], batches[n], [
+                    W[k][n + D[k]].W - (D[k] * V[k][n + D[k]] if method == "average" and k else 0) for k in range(l, L)], l)
+                new = type(now)(now.W - step_size * G[0], now.bias - step_size * G[1])
+                beta = (D[l] - 1) / (D[l] + 1) if D[l] else 0
+                average = beta * average + (1 - beta) * (new.W - now.W)
+                now = new
+            W[l].append(now)
+            V[l].append(average)
+    return [w[-1] for w in W]
+
+
+def gradient(network, parameters, batch, back, l):
+    """Gradient of layer l of a tanh MLP whose delta_k, k > l, multiply with back[k - l]."""
+    x, labels = batch
+    a = [x.reshape(len(x), -1)]
+    for k, p in enumerate(parameters):
+        z = a[-1] @ p.W.T + p.bias
+        a.append(z if k == len(parameters) - 1 else np.tanh(z))
+    e = np.exp(a[-1] - a[-1].max(axis=1, keepdims=True))
+    delta = (e / e.sum(axis=1, keepdims=True) - np.eye(a[-1].shape[1])[labels]) / len(x)
+    for k in range(len(parameters) - 1, l, -1):
+        delta = (delta @ back[k - l]) * (1 - a[k] ** 2)
+    return delta.T @ a[l], delta.sum(axis=0)
+
+
+@pytest.mark.parametrize("method", ["naive", "average"])
+def test_naive_and_average_by_hand(method):
+    network = digits_mlp(4, width=8)
+    batches, start = random_batches(network, 20), initial_parameters(network, seed=1, dtype=np.float64)
+    run = train_by(method, network, batches, parameters=start, step_size=0.2)
+    for found, wanted in zip(run.parameters, by_hand(network, batches, start, 0.2, method), strict=True):
+        np.testing.assert_allclose(found.W, wanted.W, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.bias, wanted.bias, rtol=1e-9, atol=1e-12)
+
+
+def test_steady_updates_are_reconstructed_exactly_in_the_end():
+    state = Averaged(np.zeros(2), None, np.zeros(2), 4)
+    for n in range(1, 200):
+        state = followed(state, np.array([3.0, -1.0]) * n)
+    np.testing.assert_allclose(state.past, np.array([3.0, -1.0]) * 195, rtol=1e-12)
+
+
+def test_reconstruction_error_by_hand():
+    network = digits_mlp(3, width=8)
+    batches, start = random_batches(network, 12), initial_parameters(network, seed=1, dtype=np.float64)
+    W = [start[1].W] + [p[1].W for p, loss in recurrence(network, batches, (4, 2, 0), parameters=start, step_size=0.2)
+                        if loss is not None]  # fmt: skip
+    V, above, below = np.zeros_like(W[0]), 0.0, 0.0
+    for n in range(len(W)):
+        V = V / 3 + (W[n] - W[n - 1]) * 2 / 3 if n else V  # D = 2: beta = 1/3
+        if n >= 2:
+            above += ((W[n - 2] - W[n] + 2 * V) ** 2).sum()
+            below += ((W[n - 2] - W[n]) ** 2).sum()
+    found = reconstruction_error(network, batches, parameters=start, step_size=0.2)
+    assert found == {2: pytest.approx((above / below) ** 0.5, rel=1e-12)}
+
+
+# the experiment ------------------------------------------------------------------------------------------------------
+
+
+def test_comparison_is_a_tidy_table_and_repeats_itself():
+    options = {"network": digits_mlp(3, width=12), "dataset": small_dataset(), "step_sizes": (0.05, 0.1), "seeds": 2,
+               "epochs": 3, "batch": 20}  # fmt: skip
+    rows = compare_methods(**options)
+    assert len(rows) == 4 * 2 * 2 * 3 and rows.equals(compare_methods(**options))
+    assert rows.groupby("method").weight_bytes.first().to_dict() == {
+        "none": 0, "stash": 2 * 144 * 4, "average": 144 * 4, "naive": 0}  # fmt: skip
+    one_step = rows[(rows.method == "none") & (rows.step_size == 0.1)]
+    assert (one_step[one_step.epoch == 3].loss.to_numpy() < 0.5 * one_step[one_step.epoch == 1].loss.to_numpy()).all()
+    last = summarise(rows)
+    assert len(last) == 8 and (last.accuracy > 0.8).any() and last.loss_deviation.notna().all()
+
+
+def test_a_run_that_diverges_is_a_row_of_infinity_without_a_warning():
+    rows = compare_methods(network=digits_mlp(3, activation="relu"), dataset=small_dataset(), methods=["naive"],
+                           step_sizes=[1e6], seeds=1, epochs=2, batch=20)  # fmt: skip
+    assert rows.loss.iloc[-1] == np.inf and rows.accuracy.iloc[0] < 0.6
+
+
+# interleaving --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network, stages, k", [
+    (digits_mlp(2, width=8), None, 3),
+    (digits_mlp(3, width=8), None, 5),
+    (digits_mlp(3, width=8), None, 8),
+    (digits_mlp(4, width=8), (1, 1, 2, 3), 5),
+    (digits_mlp(3, width=8), (1, 1, 1), 1),
+    (small_conv(), None, 5),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_interleaved_training_is_the_one_alone_to_the_last_bit(network, stages, k, dtype):
+    starts = [initial_parameters(network, seed=seed, dtype=dtype) for seed in range(k)]
+    batches = [random_batches(network, 7, seed=seed, dtype=dtype) for seed in range(k)]
+    together = interleaved(network, batches, parameters=starts, step_size=0.2, stages=stages)
+    alone = [train_by("none", network, b, parameters=p, step_size=0.2) for b, p in zip(batches, starts)]
+    for found, wanted in zip(together, alone, strict=True):
+        assert np.array_equal(found.losses, wanted.losses) and same(found.parameters, wanted.parameters)
+    assert k == 1 or not np.array_equal(together[0].losses, together[1].losses)
+
+
+def test_interleaved_graph_is_short_and_has_no_late_gradients():
+    graph = interleaved_graph(4, 7)
+    assert min_period(graph).period == 2 and max(graph.delays) == 7
+    assert [w for u, v, w in graph.edges if (u[0], v[0]) == ("G", "U")] == [0] * 4
+    assert isinstance(graph, DFG)
+
+
+@pytest.mark.parametrize("call, sentence", [
+    (lambda: method_graph(3, "exact"), "method is 'exact'"),
+    (lambda: compare_methods(dataset=small_dataset(), methods=["stash", "exact"]), "method is 'exact'"),
+    (lambda: interleaved_graph(3, 4), "k is 4; a pipeline of 3 stages needs 5 trainings or more"),
+    (lambda: interleaved(digits_mlp(2), [[1], [1, 2], [1]], parameters=[()] * 3, step_size=1), r"3 runs of \[1, 2\] mini-"),
+    (lambda: interleaved(digits_mlp(2), [[1]] * 3, parameters=[()] * 2, step_size=1), "and 2 sets of parameters"),
+    (lambda: pipelined(3, (1, 2)), "stages has 2 numbers; give 3, one a layer"),
+    (lambda: weight_memory(digits_mlp(2), "stash", bytes_per_element=0), "bytes_per_element is 0"),
+])  # fmt: skip
+def test_wrong_input_is_one_clear_sentence(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
