@@ -93,29 +93,28 @@ def min_registers(dfg, period=None, *, weights=None, shared=True, solver="highs"
     Examples
     --------
     >>> from lpkit.dfg import DFG
-    >>> fork = DFG.from_edges([("a", "b", 0), ("a", "c", 0), ("b", "d", 2), ("c", "d", 1), ("d", "a", 0)])
-    >>> fork.registers(), min_registers(fork).registers, min_registers(fork, 2).registers
-    (3, 1, 2)
+    >>> edges = [("a", "b", 0), ("a", "c", 0), ("b", "d", 2), ("c", "d", 2), ("d", "a", 0)]
+    >>> fork = DFG({"a": 1, "b": 1, "c": 1, "d": 3}, edges)
+    >>> fork.registers(), min_registers(fork).registers, min_registers(fork, 3).registers
+    (4, 2, 3)
     >>> min_registers(fork, 0)
     Traceback (most recent call last):
     ...
-    ValueError: no retiming has a period of 0; the shortest possible is 2
+    ValueError: no retiming has a period of 0; the shortest possible is 3
     """
     scaled, unit = _whole_weights(dfg, weights)
     lags, graph, programme = _start(dfg, period), wiring(dfg), _programme(dfg, scaled, shared)
+    limit = sum(graph.times) if period is None else period * dfg.denominator // 1
     while True:
         lags, value, flow = _optimum(dfg, programme, lags, solver)
-        if period is None:
-            break
         labels, cuts = first_labels(graph, lags), []
-        lower(graph, labels, period * dfg.denominator // 1, cuts)
-        lags = labels.lags
-        if not cuts or _cost(dfg, scaled, shared, lags) == value:
+        lower(graph, labels, limit, cuts)
+        if not cuts or _cost(dfg, scaled, shared, labels.lags) == value:
             break
-        programme = _with_cuts(graph, programme, cuts)
-    found, registers = settled_lags(dfg, lags), plain(value * Fraction(unit))
+        lags, programme = labels.lags, _with_cuts(graph, programme, cuts)
+    reached, registers = Fraction(max(labels.arrivals), dfg.denominator), plain(value * Fraction(unit))
     certificate = _certificate(programme, flow, registers)
-    return Retiming(critical_path(retime(dfg, found)).period, found, certificate, registers)
+    return Retiming(plain(reached), settled_lags(dfg, labels.lags), certificate, registers)
 
 
 def _start(dfg, period):
@@ -165,7 +164,7 @@ def _programme(dfg, weights, shared):
                           (same[tapped], -weights[tapped])):
         np.add.at(cost, place, amount)
     return _Programme(
-        cost, sum(a * b for a, b in zip(paid.tolist(), w[alone].tolist())), same, mirror,
+        cost, _dot(paid, w[alone]), same, mirror,
         np.concatenate([u[free], v[taps]]), np.concatenate([v[free], chain[taps]]), np.concatenate([w[free], -w[taps]]),
         (*(("edge", place) for place in free.tolist()), *(("tap", place) for place in taps.tolist())),
     )  # fmt: skip
@@ -182,8 +181,14 @@ def _optimum(dfg, programme, lags, solver):
     costs = programme.bounds - point[programme.tails] + point[programme.heads]  # 0 or more, as the point is feasible
     flow, shift = min_cost_flow(-programme.cost, programme.tails, programme.heads, costs, solver=solver)
     point = point + shift
-    value = sum(c * x for c, x in zip(programme.cost.tolist(), point.tolist())) + programme.constant
-    return point[programme.same].tolist(), value, flow
+    return point[programme.same].tolist(), _dot(programme.cost, point) + programme.constant, flow
+
+
+def _dot(a, b):
+    """Sum of products of two int64 arrays, exact."""
+    if len(a) * int(np.abs(a).max(initial=0)) * int(np.abs(b).max(initial=0)) < 2**62:
+        return int(a @ b)
+    return sum(x * y for x, y in zip(a.tolist(), b.tolist()))
 
 
 def _with_cuts(graph, programme, cuts):
@@ -218,13 +223,13 @@ def _certificate(programme, flow, registers):
 
 def _cost(dfg, weights, shared, lags):
     """Cost of the registers with these lags, a Python int."""
-    lags = np.array(lags, dtype=np.int64)
+    lags, weights = np.array(lags, dtype=np.int64), np.array(weights, dtype=np.int64)
     delays = dfg.delays + lags[dfg.heads] - lags[dfg.tails]
     if shared:
         held = np.zeros(len(dfg.nodes), dtype=np.int64)
         np.maximum.at(held, dfg.tails, delays)
-        return sum(a * b for a, b in zip(weights, held.tolist()))
-    return sum(weights[u] * w for u, w in zip(dfg.tails.tolist(), delays.tolist()))
+        return _dot(weights, held)
+    return _dot(weights[dfg.tails], delays)
 
 
 def register_cost(dfg, *, weights=None, shared=True):
@@ -249,10 +254,11 @@ def verify_min_registers(dfg, found, period=None, *, weights=None, shared=True):
     Examples
     --------
     >>> from lpkit.dfg import DFG
-    >>> ring = DFG({"a": 2, "b": 3, "c": 1}, [("a", "b", 0), ("b", "c", 2), ("a", "c", 1), ("c", "a", 0)])
-    >>> found = min_registers(ring, 4)
-    >>> found.registers, verify_min_registers(ring, found, 4), verify_min_registers(ring, found)
-    (2, True, False)
+    >>> edges = [("a", "b", 0), ("a", "c", 0), ("b", "d", 2), ("c", "d", 2), ("d", "a", 0)]
+    >>> fork = DFG({"a": 1, "b": 1, "c": 1, "d": 3}, edges)
+    >>> found = min_registers(fork, 3)
+    >>> found.registers, verify_min_registers(fork, found, 3), verify_min_registers(fork, found)
+    (3, True, False)
     """
     scaled, unit = _whole_weights(dfg, weights)
     retimed, programme = retime(dfg, found.r), _programme(dfg, scaled, shared)

@@ -6,14 +6,15 @@ of a feedforward cutset; and between a gradient and the weight update that uses 
 Source: LayerPipe (arXiv:2108.06629), section III; Leiserson & Saxe, Algorithmica 6 (1991); Parhi (1999), chapter 4.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from lpkit.backprop import operation, stages_after
 from lpkit.checks import unknown_name, whole_number
+from lpkit.cutsets import cutset
 
-__all__ = ["crossing", "delay_gradients", "move", "pipeline", "retime"]
+__all__ = ["delay_gradients", "move", "pipeline", "retime", "shown_layers"]
 
 LARGEST_LAG = 2**40
 
@@ -66,18 +67,14 @@ def _lags(dfg, r):
         raise ValueError(f"r is a {type(r).__name__}; it must map nodes to lags, as in {{'a': 1}}")
     lags = np.zeros(len(dfg.nodes), dtype=np.int64)
     for name, lag in r.items():
-        _check_node(dfg, name)
+        if not (isinstance(name, str) and name in dfg.index):
+            raise unknown_name(name, "a node of r", dfg.nodes[:50])
         lags[dfg.index[name]] = whole_number(lag, f"the lag of node {name!r}", least=-LARGEST_LAG, most=LARGEST_LAG)
     for host in dfg.hosts:
         lag = int(lags[dfg.index[host]])
         if lag:
             raise ValueError(f"host {host!r} has the lag {lag}; hosts keep the lag 0, so take it off all lags")
     return lags
-
-
-def _check_node(dfg, name):
-    if not (isinstance(name, str) and name in dfg.index):
-        raise unknown_name(name, "a node", dfg.nodes[:50])
 
 
 def move(dfg, nodes, k):
@@ -88,11 +85,11 @@ def move(dfg, nodes, k):
     Raises
     ------
     ValueError
-        If an edge has too few delays to give, or a node is unknown or a host.
+        If an edge has too few delays to give, a node is unknown or a host, or no edge joins `nodes` to the rest.
 
     References
     ----------
-    LayerPipe, section III, "retiming cutsets"; Parhi (1999), section 4.3 (cutset retiming).
+    LayerPipe, section III, "retiming cutsets"; Parhi (1999), section 4.4 (cutset retiming).
 
     Examples
     --------
@@ -103,57 +100,31 @@ def move(dfg, nodes, k):
     >>> move(chain, "c", 2)
     Traceback (most recent call last):
     ...
-    ValueError: moving 2 delays needs 2 on edge c -> a, which has 1; move fewer
+    ValueError: moving 2 delays takes 2 from edge c -> a, which has 1; move fewer
     """
-    names = _node_set(dfg, nodes)
     k = whole_number(k, "the number of delays to move", least=-LARGEST_LAG, most=LARGEST_LAG)
-    leaving, entering = crossing(dfg, names)
-    for place in leaving if k > 0 else entering:
-        u, v, w = dfg.edges[place]
+    cut = cutset(dfg, nodes)
+    for u, v, w in (cut.forward if k > 0 else cut.backward) if k else ():
         if w < abs(k):
-            raise ValueError(f"moving {abs(k)} delays needs {abs(k)} on edge {u} -> {v}, which has {w}; move fewer")
-    return retime(dfg, dict.fromkeys(names, k))
+            raise ValueError(f"moving {abs(k)} delays takes {abs(k)} from edge {u} -> {v}, which has {w}; move fewer")
+    return retime(dfg, dict.fromkeys(cut.nodes, k))
 
 
-def crossing(dfg, nodes):
-    """Places in `dfg.edges` of the edges that leave `nodes`, and of those that enter them.
-
-    Examples
-    --------
-    >>> from lpkit.dfg import DFG
-    >>> crossing(DFG.from_edges([("a", "b", 0), ("b", "c", 0), ("c", "a", 1)]), ["a", "b"])
-    ([1], [2])
-    """
-    inside = np.zeros(len(dfg.nodes), dtype=bool)
-    inside[[dfg.index[name] for name in _node_set(dfg, nodes)]] = True
-    tails, heads = inside[dfg.tails], inside[dfg.heads]
-    return np.flatnonzero(tails & ~heads).tolist(), np.flatnonzero(heads & ~tails).tolist()
-
-
-def _node_set(dfg, nodes):
-    names = (nodes,) if isinstance(nodes, str) else tuple(dict.fromkeys(nodes))
-    if not names:
-        raise ValueError("no nodes are given; name one or more")
-    for name in names:
-        _check_node(dfg, name)
-    return names
-
-
-def pipeline(dfg, cutset, k):
+def pipeline(dfg, side, k):
     """The graph with `k` more delays on every edge of a feedforward cutset.
 
     Parameters
     ----------
     dfg : DFG
-    cutset : node names, or (source, target) pairs
-        The nodes on one side of the cut, or its edges (all parallel ones are meant).
+    side : node names, or (source, target) pairs
+        The nodes on one side of the cutset, or its edges (a pair stands for all parallel ones).
     k : int
         Delays to add, 0 or more.
 
     Raises
     ------
     ValueError
-        If the edges do not cut the graph in two, or not all lead the same way; the sentence names one that does not.
+        If that is no cutset, or its edges do not all lead the same way; the sentence names one that does not.
 
     References
     ----------
@@ -168,59 +139,18 @@ def pipeline(dfg, cutset, k):
     >>> pipeline(DFG.from_edges([("a", "b", 0), ("b", "a", 1)]), "a", 1)
     Traceback (most recent call last):
     ...
-    ValueError: this is no feedforward cutset: edge a -> b leads out and edge b -> a leads in; cut no loop
+    ValueError: this cutset is not feedforward: a -> b leads one way and b -> a the other; new delays may not cut a loop
     """
     k = whole_number(k, "the number of delays to add", least=0, most=LARGEST_LAG)
-    delays = dfg.delays.copy()
-    delays[_feedforward(dfg, cutset)] += k
-    return dfg.with_delays(delays)
-
-
-def _feedforward(dfg, cutset):
-    """Places of the edges of a feedforward cutset, given by nodes or by edges."""
-    if not isinstance(cutset, Iterable):
-        raise ValueError(f"the cutset is {cutset!r}; give the nodes on one side of it, or its edges")
-    cutset = (cutset,) if isinstance(cutset, str) else tuple(cutset)
-    if not all(isinstance(part, str) for part in cutset):
-        cutset = _behind(dfg, cutset)
-    leaving, entering = crossing(dfg, cutset)
-    if leaving and entering:
-        out, into = ("edge {} -> {}".format(*dfg.edges[places[0]]) for places in (leaving, entering))
-        raise ValueError(f"this is no feedforward cutset: {out} leads out and {into} leads in; cut no loop")
-    if not leaving and not entering:
-        raise ValueError("this is no cutset: no edge leads from its nodes to others; give the nodes on one side")
-    return leaving or entering
-
-
-def _behind(dfg, edges):
-    """Nodes on the target side of the cutset `edges`, checked to be one."""
-    pairs = {_pair(dfg, edge) for edge in edges}
-    beside = [[] for _ in dfg.nodes]
-    for u, v, _ in dfg.edges:
-        if (u, v) not in pairs:
-            beside[dfg.index[u]].append(dfg.index[v])
-            beside[dfg.index[v]].append(dfg.index[u])
-    reached = [dfg.index[v] for _, v in pairs]
-    found = set(reached)
-    for place in reached:  # the list grows while it is read
-        new = [other for other in beside[place] if other not in found]
-        found.update(new)
-        reached += new
-    for u, v in sorted(pairs):
-        if dfg.index[u] in found:
-            raise ValueError(
-                f"this is no feedforward cutset: edge {u} -> {v} does not lead from one side to the other; "
-                "list every edge between two sides, all in one direction"
-            )
-    return [dfg.nodes[place] for place in found]
-
-
-def _pair(dfg, edge):
-    if not isinstance(edge, (tuple, list)) or len(edge) not in (2, 3):
-        raise ValueError(f"an edge of the cutset is {edge!r}; give (source, target)")
-    if (edge[0], edge[1]) not in {(u, v) for u, v, _ in dfg.edges}:
-        raise ValueError(f"there is no edge {edge[0]} -> {edge[1]} in the graph; give edges that it has")
-    return edge[0], edge[1]
+    cut = cutset(dfg, side)
+    if cut.kind != "feedforward":
+        out, back = (f"{edge.source} -> {edge.target}" for edge in (cut.forward[0], cut.backward[0]))
+        raise ValueError(
+            f"this cutset is not feedforward: {out} leads one way and {back} the other; new delays may not cut a loop"
+        )
+    inside = np.zeros(len(dfg.nodes), dtype=bool)
+    inside[[dfg.index[name] for name in cut.nodes]] = True
+    return dfg.with_delays(dfg.delays + k * (inside[dfg.tails] != inside[dfg.heads]))
 
 
 def delay_gradients(dfg, M):
