@@ -75,6 +75,7 @@ def plain(number):
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> plain(Fraction(6, 3)), plain(Fraction(1, 3))
     (2, Fraction(1, 3))
     """
