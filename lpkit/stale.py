@@ -11,34 +11,31 @@ average  the stash is gone; the old weights are reconstructed from the current o
          This beta gives V the same mean age, (D - 1) / 2, as the plain mean of the last D updates, which would be exact.
 naive    the stash is gone; delta_l multiplies with the current weights, although F_l used older ones.
 
-`interleaved` is the other way out: k independent trainings take turns in one pipeline (k-slow), none is delayed.
+Another way out, k trainings that take turns in one pipeline without any delay, is `lpkit.interleaving`.
 
 Sources: LayerPipe (ICCAD 2021), section III; the idea of "average" is that of LayerPipe2, arXiv:2512.08160, of which
-only the abstract was at hand, so the formula above is this package's own and may differ from the paper's. Interleaving:
-Leiserson and Saxe, "Retiming synchronous circuitry", Algorithmica 6 (1991), section 9 (k-slow circuits).
+only the abstract was at hand, so the formula above is this package's own and may differ from the paper's.
 """
 
-from collections import deque
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from lpkit.backprop import backprop_dfg, operation, stages_after
+from lpkit.backprop import backprop_dfg, stages_after
 from lpkit.checks import choice, whole_number
-from lpkit.cutsets import slow
 from lpkit.datasets import digits, minibatches
-from lpkit.execution import execute
+from lpkit.derivation import stage_lags
+from lpkit.layerwise import chain_layers, forward, initial_parameters, input_signal, updated
 from lpkit.moves import delay_gradients, pipeline, retime
 from lpkit.networks import Activation, Dense, Flatten, Network, Node
-from lpkit.training import (
-    Trained, chain_layers, forward, initial_parameters, input_signal, recurrence, train, training_operations, updated,
-)  # fmt: skip
+from lpkit.stash import stash
+from lpkit.training import recurrence, train
 
 __all__ = [
-    "METHODS", "Averaged", "accuracy", "averaged_update", "compare_methods", "digits_mlp", "interleaved",
-    "method_graph", "pipelined", "reconstruction_error", "summarise", "train_by", "weight_copies", "weight_memory",
+    "METHODS", "Averaged", "accuracy", "averaged_update", "compare_methods", "delta_lateness", "digits_mlp", "followed",
+    "method_graph", "pipelined", "reconstruction_error", "summarise", "train_by", "weight_memory",
 ]  # fmt: skip
 
 METHODS = ("none", "stash", "average", "naive")
@@ -109,16 +106,10 @@ def pipelined(layers, stages=None):
     >>> [edge for edge in pipelined(3).edges if edge[:2] == ("U2", "delta2")]
     [Edge(source='U2', target='delta2', delays=3)]
     """
+    plain = backprop_dfg(layers)
     S = stages_after(stages, layers)
-    graph = pipeline(backprop_dfg(layers), ["X", "T"], S[0])
-    graph = delay_gradients(graph, {l: 2 * after for l, after in enumerate(S, 1)})
-    return retime(graph, _lags(graph, S, ahead=("F", "U")))
-
-
-def _lags(dfg, S, ahead):
-    """-S(l) for the kinds that run ahead, S(l) for the others of a layer."""
-    kinds = {node: operation(node) for node in dfg.nodes}
-    return {node: S[l - 1] * (-1 if kind in ahead else 1) for node, (kind, l) in kinds.items() if l}
+    delayed = delay_gradients(pipeline(plain, ("X", "T"), S[0]), {l: 2 * after for l, after in enumerate(S, 1)})
+    return retime(delayed, stage_lags(plain, stages))
 
 
 def method_graph(layers, method, stages=None):
@@ -143,22 +134,6 @@ def method_graph(layers, method, stages=None):
     return graph.with_delays([1 if u[0] == "U" else w for u, _, w in graph.edges])
 
 
-def weight_copies(dfg):
-    """How many old versions of its weights each layer keeps: the longest edge from U_l, less the one of the present.
-
-    Examples
-    --------
-    >>> weight_copies(pipelined(4))
-    (0, 4, 2, 0)
-    """
-    longest = {}
-    for source, _, delays in dfg.edges:
-        kind, l = operation(source)
-        if kind == "U":
-            longest[l] = max(longest.get(l, 1), delays)
-    return tuple(longest[l] - 1 for l in sorted(longest))
-
-
 def weight_memory(network, method, stages=None, *, bytes_per_element=4):
     """Bytes that a method keeps beside the weights themselves: the stash, or the moving averages.
 
@@ -169,11 +144,22 @@ def weight_memory(network, method, stages=None, *, bytes_per_element=4):
     >>> {method: weight_memory(digits_mlp(4), method) for method in METHODS}
     {'none': 0, 'stash': 24576, 'average': 8192, 'naive': 0}
     """
-    layers = network.layers
-    copies = weight_copies(method_graph(len(layers), method, stages))
-    if method == "average":
-        copies = [min(old, 1) for old in weight_copies(pipelined(len(layers), stages))]
-    return sum(n * layer.weights for n, layer in zip(copies, layers)) * whole_number(bytes_per_element, "bytes_per_element")
+    if method == "none":
+        return 0
+    graph = method_graph(len(network.layers), "stash" if method == "average" else method, stages)
+    kept = [layer for layer in stash(graph, network, bytes_per_element=bytes_per_element) if layer.weights]
+    return sum(layer.weight_bytes // (layer.weights if method == "average" else 1) for layer in kept)
+
+
+def delta_lateness(layers, stages=None):
+    """D of each layer: how many iterations the weights of delta_l are older than those of F_l at the same clock.
+
+    Examples
+    --------
+    >>> delta_lateness(4)
+    (0, 4, 2, 0)
+    """
+    return tuple(layer.weights for layer in stash(pipelined(layers, stages)))
 
 
 # training ------------------------------------------------------------------------------------------------------------
@@ -206,7 +192,7 @@ def train_by(method, network, batches, *, parameters, step_size, stages=None, lo
     layers = len(chain_layers(network))
     graph, update = method_graph(layers, method, stages), updated
     if method == "average":
-        back = weight_copies(pipelined(layers, stages))
+        back = delta_lateness(layers, stages)
         parameters = [Averaged(p.W, p.bias, np.zeros_like(p.W), D) for p, D in zip(parameters, back)]
         update = averaged_update
     return train(graph, network, batches, parameters=parameters, step_size=step_size, loss=loss, update=update)
@@ -232,7 +218,7 @@ def reconstruction_error(network, batches, *, parameters, step_size, stages=None
     ([2], True)
     """
     layers = len(chain_layers(network))
-    copies = weight_copies(pipelined(layers, stages))
+    copies = delta_lateness(layers, stages)
     delays = [2 * after for after in stages_after(stages, layers)]
     states = {l: [Averaged(parameters[l - 1].W, None, np.zeros_like(parameters[l - 1].W), D)]
               for l, D in enumerate(copies, 1) if D}  # fmt: skip
@@ -342,85 +328,3 @@ def summarise(rows):
     with np.errstate(invalid="ignore"):
         return groups.agg(loss=("loss", "mean"), loss_deviation=("loss", "std"), accuracy=("accuracy", "mean"),
                           weight_bytes=("weight_bytes", "first")).reset_index()  # fmt: skip
-
-
-# k independent trainings in one pipeline -----------------------------------------------------------------------------
-
-
-def interleaved_graph(layers, k, stages=None):
-    """The k-slow graph, pipelined by retiming alone: k trainings take turns, and no gradient is late.
-
-    Raises
-    ------
-    ValueError
-        If k is below 2 S(1) + 1: then the pipeline is not filled, and the retiming has not enough delays.
-
-    Examples
-    --------
-    >>> [w for u, v, w in interleaved_graph(3, 5).edges if (u, v) in (("U1", "F1"), ("G1", "U1"), ("F1", "F2"))]
-    [0, 1, 1]
-    """
-    S = stages_after(stages, layers)
-    least = 2 * S[0] + 1
-    if whole_number(k, "k") < least:
-        raise ValueError(f"k is {k}; a pipeline of {S[0] + 1} stages needs {least} trainings or more to be full")
-    graph = pipeline(slow(backprop_dfg(layers), k), ["X", "T"], S[0])
-    return retime(graph, _lags(graph, S, ahead=("F",)))
-
-
-def interleaved(network, batches, *, parameters, step_size, stages=None, loss="cross_entropy"):
-    """Train k networks at once in one pipeline, each exactly as it would be trained alone.
-
-    Parameters
-    ----------
-    batches, parameters : sequence of k
-        For each training its mini-batches (equally many) and initial parameters.
-    network, step_size, stages, loss
-        As in `train_by`.
-
-    Returns
-    -------
-    tuple of Trained
-
-    Raises
-    ------
-    ValueError
-        If the trainings are fewer than 2 S(1) + 1, or do not have equally many mini-batches.
-
-    Examples
-    --------
-    >>> network = digits_mlp(2, width=8)
-    >>> starts = [initial_parameters(network, seed=seed) for seed in range(3)]
-    >>> batch = (np.ones((4, 1, 8, 8), np.float32), np.array([3, 1, 4, 1]))
-    >>> together = interleaved(network, [[batch] * 5] * 3, parameters=starts, step_size=0.1)
-    >>> alone = train_by("none", network, [batch] * 5, parameters=starts[1], step_size=0.1)
-    >>> np.array_equal(together[1].losses, alone.losses)
-    True
-    """
-    k, layers = len(batches), chain_layers(network)
-    if len(parameters) != k or len(set(map(len, batches))) != 1:
-        raise ValueError(f"there are {k} runs of {sorted(set(map(len, batches)))} mini-batches and {len(parameters)} sets "
-                         "of parameters; give equally many to each")  # fmt: skip
-    S = stages_after(stages, len(layers))
-    graph = interleaved_graph(len(layers), k, stages)
-    operations = training_operations(graph, network, step_size=step_size, loss=loss)
-    turns = [batch for turn in zip(*batches) for batch in turn]
-    samples = {"X": [input_signal(layers, x) for x, _ in turns], "T": [target for _, target in turns]}
-
-    def run_of(l, clock):  # whose turn it is in U_l: it has the lag S(l), behind the S(1) registers at the input
-        return (clock - S[l - 1] - S[0]) % k
-
-    def initial(node, clock):
-        kind, l = operation(node)
-        return parameters[run_of(l, clock)][l - 1] if kind == "U" else None
-
-    clocks, losses, last = 0, [], deque(maxlen=k)
-    for now in execute(graph, operations, samples, initial=initial):
-        clocks += 1
-        last.append(now)
-        if now["E"] is not None:
-            losses.append(now["E"].loss)
-    final = {(run_of(l, clock), l): now[f"U{l}"] for clock, now in zip(range(clocks - k, clocks), last)
-             for l in range(1, len(layers) + 1)}  # fmt: skip
-    losses = np.array(losses).reshape(-1, k)
-    return tuple(Trained(losses[:, i], tuple(final[i, l] for l in range(1, len(layers) + 1))) for i in range(k))

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from lpkit.datasets import Dataset
-from lpkit.dfg import DFG
+from lpkit.derivation import derive
+from lpkit.dfg import DFG, critical_path
+from lpkit.interleaving import interleaved, interleaved_graph
 from lpkit.networks import Activation, Conv, Dense, Flatten, Network, Node, Pool
-from lpkit.retiming import min_period
 from lpkit.stale import (
-    METHODS, Averaged, compare_methods, digits_mlp, followed, interleaved, interleaved_graph, method_graph, pipelined,
-    reconstruction_error, summarise, train_by, weight_copies, weight_memory,
+    METHODS, Averaged, compare_methods, delta_lateness, digits_mlp, followed, method_graph, pipelined,
+    reconstruction_error, summarise, train_by, weight_memory,
 )  # fmt: skip
 from lpkit.training import initial_parameters, recurrence
 
@@ -46,10 +47,12 @@ def same(found, wanted):
 
 
 def test_pipelined_graph_has_the_stash_of_the_paper_and_a_short_period():
-    assert weight_copies(pipelined(5)) == (0, 6, 4, 2, 0)  # 2 S(l); layer 1 has no delta
-    assert weight_copies(pipelined(4, (1, 1, 2, 2))) == (0, 2, 0, 0)
-    assert weight_copies(pipelined(3, (1, 1, 1))) == (0, 0, 0)
-    assert min_period(pipelined(5)).period == 2
+    assert delta_lateness(5) == (0, 6, 4, 2, 0)  # 2 S(l); layer 1 has no delta
+    assert delta_lateness(4, (1, 1, 2, 2)) == (0, 2, 0, 0)
+    assert delta_lateness(3, (1, 1, 1)) == (0, 0, 0)
+    assert critical_path(pipelined(5)).period == 2
+    assert pipelined(5).edges == derive(5)[-1].dfg.edges
+    assert pipelined(4, (1, 1, 2, 2)).edges == derive(4, (1, 1, 2, 2))[-1].dfg.edges
 
 
 def test_memory_of_the_methods():
@@ -196,7 +199,7 @@ def test_each_interleaved_training_is_the_one_alone_to_the_last_bit(network, sta
 
 def test_interleaved_graph_is_short_and_has_no_late_gradients():
     graph = interleaved_graph(4, 7)
-    assert min_period(graph).period == 2 and max(graph.delays) == 7
+    assert critical_path(graph).period == 2 and max(graph.delays) == 7
     assert [w for u, v, w in graph.edges if (u[0], v[0]) == ("G", "U")] == [0] * 4
     assert isinstance(graph, DFG)
 

@@ -1,12 +1,14 @@
 """The executor against the recurrence, to the last bit: sequential, delayed, retimed, delta split; and that it can fail."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lpkit.derivation import derive, split_delta
 from lpkit.dfg import DFG, backprop_dfg, operation, stages_after
 from lpkit.execution import execute
 from lpkit.layerwise import backpropagation, input_error
@@ -178,6 +180,19 @@ def test_any_grouping_and_any_number_of_samples(boundaries, count, seed):
     three_graphs(network, stages, batches=batches_of(network, count, seed=seed))
 
 
+@pytest.mark.parametrize("network, stages", [
+    (mlp(2), (1, 2)), (mlp(3), (1, 2, 3)), (mlp(4), (1, 1, 2, 2)), (mlp(6), (1, 2, 2, 3, 4, 4)), (small_lenet(), None),
+])  # fmt: skip
+def test_every_step_of_the_derivation_computes_the_same(network, stages):
+    S = stages_after(stages, len(network.layers))
+    steps = derive(len(S), stages)
+    assert len(steps) == 2 + 2 * S[0]
+    batches = batches_of(network, 12)
+    for step in steps:
+        offsets = [S[0] + step.lags[f"U{l}"] for l in range(1, len(S) + 1)]
+        assert bit_equal(step.dfg, network, batches, delays=[2 * s for s in S], offsets=offsets)
+
+
 @pytest.mark.parametrize("wrong", [(3, 2, 0), (4, 1, 0), (4, 2, 1)])
 def test_a_wrong_delay_is_not_equal(wrong):
     network, S = mlp(3), (2, 1, 0)
@@ -223,6 +238,20 @@ def test_delta_split_is_the_recurrence(network, stages, where, moved, dtype):
     batches = batches_of(network, 14, dtype=dtype)
     assert bit_equal(graph, network, batches, delays=[2 * s for s in S], offsets=[S[0] - s for s in S], dtype=dtype,
                      products={"delta": ordered_product}, moved=moved)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("network, stages, where", [
+    (mlp(3), None, [2]), (mlp(5), (1, 2, 2, 3, 3), [3]), (mlp(4), None, [2, 3, 4]), (small_lenet(), None, [2, 3]),
+])  # fmt: skip
+def test_delta_split_of_the_derived_graph_is_the_recurrence(network, stages, where, dtype):
+    S = stages_after(stages, len(network.layers))
+    graph = derive(len(S), stages)[-1].dfg
+    for layer in where:
+        graph = split_delta(graph, layer, Fraction(1, 3))
+    batches = batches_of(network, 14, dtype=dtype)
+    assert bit_equal(graph, network, batches, delays=[2 * s for s in S], offsets=[S[0] - s for s in S], dtype=dtype,
+                     products={"delta": ordered_product}, moved={where[0]: 1})  # fmt: skip
 
 
 def test_a_part_that_uses_the_weights_of_another_iteration_is_not_equal():
