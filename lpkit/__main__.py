@@ -86,17 +86,17 @@ def cost_options(command):
     options = [
         click.option("--array", metavar="ROWSxCOLUMNS", help="[default: 32x32]"),
         click.option("--batch", metavar="N", help="Samples a mini-batch.  [default: 32]"),
-        click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the paper); "
-                     "the options below replace single ones.  [default: plain]"),
-        click.option("--dataflow", metavar="|".join(DATAFLOWS), help="What stays in the array: weights, outputs, inputs."),
+        click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the "
+                     "paper); the options below replace single ones.  [default: plain]"),
+        click.option("--dataflow", metavar="|".join(DATAFLOWS), help="What stays in place: weights, outputs, inputs."),
         click.option("--convention", metavar="|".join(CONVENTIONS),
                      help="How cycles are counted: exactly, or as SCALE-Sim prints them."),
         click.option("--fold-overlap", metavar="|".join(FOLD_OVERLAPS),
                      help="Whether the next weights load while the last fold computes."),
         click.option("--delta", metavar="|".join(DELTAS), help="How delta becomes a Gemm."),
-        click.option("--g-form", "G", metavar="|".join(G_FORMS), help="Which operand of G streams: a, the input; b, delta."),
+        click.option("--g-form", "G", metavar="|".join(G_FORMS), help="What streams in G: a, the input; b, delta."),
         click.option("--batching", metavar="|".join(BATCHINGS), help="The batch inside one Gemm, or a Gemm an image."),
-        click.option("--layers", metavar="all|convolutions|main_path", help="Which layers count; main_path: no projections."),
+        click.option("--layers", metavar="all|convolutions|main_path", help="What counts; main_path: no projections."),
         click.option("--first-layer-delta/--no-first-layer-delta", default=None,
                      help="Count the gradient of the network's input."),
         click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
@@ -153,7 +153,8 @@ def plan(source, processors, planner, compare, export, as_json, **choices):
 
     found = layer_costs(source, **choices)
     made = make(found, _whole(processors), planner)
-    for path, text in [(path, plan_text(made, path)) for path in export]:  # every name is checked before a file is written
+    texts = [(path, plan_text(made, path)) for path in export]  # every name is checked before a file is written
+    for path, text in texts:
         write_atomically(path, text)
     if as_json:
         return _dump(to_dict(made) | ({"compare": _compared(found, made).to_dict("records")} if compare else {}))

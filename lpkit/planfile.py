@@ -20,8 +20,8 @@ def stage_table(plan):
     Returns
     -------
     pandas.DataFrame
-        Columns stage, layers (first and last name, or "(none)"), load, fixed (F + G), delta_kept, delta_in, delta_out, in the unit
-        of the costs; out_fraction, the part of the moved layers' delta that leaves; mandatory_bytes and
+        Columns stage, layers (first and last name, or "(none)"), load, fixed (F + G), delta_kept, delta_in, delta_out,
+        in the unit of the costs; out_fraction, the part of the moved layers' delta that leaves; mandatory_bytes and
         additional_bytes (rounded) over the boundary to the next stage (the paper's accounting).
 
     Examples
@@ -42,7 +42,8 @@ def _stage_rows(plan):
 
 def _stage_row(plan, stage, layers, traffic):
     work, rows = plan.costs, [l - 1 for l in layers]
-    names = [work.layers[rows[0]], work.layers[rows[-1]]] if rows else ["(none)"]  # Algorithm 1 as printed may leave one empty
+    # Algorithm 1 as printed may leave a stage without a layer.
+    names = [work.layers[rows[0]], work.layers[rows[-1]]] if rows else ["(none)"]
     given = [(layer, amount) for layer, source, _, amount in plan.moved if source == stage]
     out, taken = sum(a for _, a in given), sum(a for _, _, target, a in plan.moved if target == stage)
     whole = sum(work.delta[layer - 1].item() for layer, _ in given)

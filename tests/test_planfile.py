@@ -56,7 +56,8 @@ def test_the_document_holds_the_numbers_of_the_plan(made, tmp_path):
     found = read(made, tmp_path / "plan.json")
     assert found == to_dict(made) and found["schema"] == SCHEMA
     assert (found["planner"], found["processors"]) == (made.planner, made.processors)
-    assert (found["model"], found["unit"], found["cost_source"]) == (made.costs.name, made.costs.unit, made.costs.source)
+    work = made.costs
+    assert (found["model"], found["unit"], found["cost_source"]) == (work.name, work.unit, work.source)
     assert tuple(found["layers"]) == made.costs.layers and tuple(found["ends"]) == made.ends
     assert same(found["period"], made.period) and same(found["total"], made.costs.total)
     assert found["speedup"] == float(made.speedup) and tuple(found["notes"]) == made.notes

@@ -71,7 +71,8 @@ def of_sweep():
 
 def of_gain():
     rows = gains(swept(batches=(8,)))
-    table = rows[rows["planner"] == "optimal"].pivot_table(index="network", columns="processors", values="throughput gain")
+    best = rows[rows["planner"] == "optimal"]
+    table = best.pivot_table(index="network", columns="processors", values="throughput gain")
     return plots.gain_table({"reading 'closest'": table, "reading 'plain'": table / 2}, title="gain [%]")
 
 

@@ -95,7 +95,7 @@ def test_the_built_in_network_is_among_the_candidates(found):
     assert row["same padding"].item()
 
 
-# ---- brute force: own cycle counts, every layer of a small lattice, no pruning before the last layer ------------------
+# ---- brute force: own cycle counts, every layer of a small lattice, no pruning before the last layer -----------------
 
 
 def folds(M, K, N):
@@ -120,7 +120,8 @@ def prints(value, text):
 def stated(fixed, delta):
     """Whether the four works give both periods, the mapping and the balance."""
     w = [f + d for f, d in zip(fixed, delta)]
-    mappings = {(1, 2): max(w[0], w[1], w[2] + w[3]), (1, 3): max(w[0], w[1] + w[2], w[3]), (2, 3): max(w[0] + w[1], *w[2:])}
+    mappings = {(1, 2): max(w[0], w[1], w[2] + w[3]), (1, 3): max(w[0], w[1] + w[2], w[3]), 
+                (2, 3): max(w[0] + w[1], *w[2:])}
     if not prints(mappings[1, 2], "4.35e+07") or mappings[1, 2] > min(mappings.values()):
         return False
     total = sum(w)

@@ -161,7 +161,7 @@ def test_algorithm1_is_strict_unless_told_otherwise():
     (dict(networks=["sampel4"]), "network is 'sampel4'; did you mean 'sample4'?"),
     (dict(planners=["optimum"]), "planner is 'optimum'; did you mean 'optimal'? Known: 'equal_layers', 'pipedream'"),
     (dict(reading="close"), "reading is 'close'; did you mean 'closest'? Known: 'closest', 'plain'"),
-    (dict(processors=[5]), "processors is 5, but there are only 4 layers and a stage holds at least one; give at most 4"),
+    (dict(processors=[5]), "processors is 5, but there are only 4 layers and a stage holds at least one; give at"),
     (dict(processors=[0]), "processors is 0; it must be a whole number from 1"),
     (dict(processors=[2.5]), "processors is 2.5; it must be a whole number from 1"),
     (dict(batches=[0]), "batch is 0; it must be a whole number from 1"),
