@@ -87,7 +87,7 @@ def conv_forward(W, a, op, *, product=np.matmul):
     array([[ 8., 12.],
            [20., 24.]])
     """
-    _check_weights(W, op, a)
+    _check_weights(W, op, a.shape[1:])
     filters = W.reshape(op.groups, op.out_channels // op.groups, -1)
     out = product(_windows(a, op), filters.transpose(0, 2, 1))
     return _as_images(out, len(a), output_shape(op, a.shape[1:]))
@@ -169,23 +169,21 @@ def conv_delta(W, delta, op, input_shape, *, form="col2im", product=np.matmul):
     """
     choice(form, "form of delta", DELTAS)
     _check_delta(delta, op, input_shape, len(delta))
-    _check_weights(W, op, np.broadcast_to(delta.dtype.type(0), (1, *input_shape)))
+    _check_weights(W, op, input_shape)
     per_form = {"col2im": _delta_col2im, "zero_insert": _delta_zero_insert, "phases": _delta_phases}
     return per_form[form](W, delta, op, tuple(input_shape), product)
 
 
 def _delta_col2im(W, delta, op, input_shape, product):
-    g, batch, (C, H, width) = op.groups, len(delta), input_shape
-    filters = W.reshape(g, op.out_channels // g, -1)
-    columns = product(_as_rows(delta, g), filters).reshape(g, batch, *delta.shape[2:], C // g, *op.kernel)
-    columns = columns.transpose(5, 6, 1, 0, 4, 2, 3)  # taps first: each adds one strided plane
-    columns = columns.reshape(*op.kernel, batch, C, *delta.shape[2:])
-    (p, q) = op.padding
-    padded = np.zeros((batch, C, H + 2 * p, width + 2 * q), columns.dtype)
-    for i in range(op.kernel[0]):
-        for j in range(op.kernel[1]):
-            tap_pixels(padded, (i, j), delta.shape[2:], op.stride, op.dilation)[...] += columns[i, j]
-    return padded[:, :, p : p + H, q : q + width]
+    g, batch, (C, H, width), (p, q) = op.groups, len(delta), input_shape, op.padding
+    filters = W.reshape(g, op.out_channels // g, C // g, *op.kernel).transpose(0, 1, 3, 4, 2)
+    columns = product(_as_rows(delta, g), filters.reshape(g, op.out_channels // g, -1))
+    columns = columns.reshape(g, batch, *delta.shape[2:], *op.kernel, C // g).transpose(4, 5, 1, 0, 6, 2, 3)
+    padded = np.zeros((batch, H + 2 * p, width + 2 * q, g, C // g), columns.dtype)  # channels last, as the columns have it
+    padded = padded.transpose(0, 3, 4, 1, 2)
+    for tap in np.ndindex(*op.kernel):
+        tap_pixels(padded, tap, delta.shape[2:], op.stride, op.dilation)[...] += columns[tap]
+    return padded[..., p : p + H, q : q + width].reshape(batch, *input_shape)
 
 
 def _delta_zero_insert(W, delta, op, input_shape, product):
@@ -237,14 +235,15 @@ def _phases(op, sides, output, axis):
 
 def _windows(a, op):
     """The input as a stack of matrices (groups, B E, k C): one row an output pixel."""
-    batch, C, g = len(a), a.shape[1], op.groups
+    batch, g = len(a), op.groups
     (p, q), (d, e), (s, t) = op.padding, op.dilation, op.stride
     spans = [d * (op.kernel[0] - 1) + 1, e * (op.kernel[1] - 1) + 1]
     if p or q:
         a = np.pad(a, ((0, 0), (0, 0), (p, p), (q, q)))
     view = np.lib.stride_tricks.sliding_window_view(a, spans, axis=(2, 3))[:, :, ::s, ::t, ::d, ::e]
-    view = view.reshape(batch, g, C // g, *view.shape[2:]).transpose(1, 0, 3, 4, 2, 5, 6)
-    return view.reshape(g, batch * view.shape[2] * view.shape[3], -1)
+    rows = batch * view.shape[2] * view.shape[3]
+    columns = view.transpose(1, 4, 5, 0, 2, 3).reshape(g, -1, rows)  # pixels last: long runs to copy
+    return columns.transpose(0, 2, 1)
 
 
 def _as_rows(delta, groups):
@@ -260,12 +259,12 @@ def _as_images(rows, batch, shape):
     return images.reshape(batch, *shape)
 
 
-def _check_weights(W, op, a):
-    if a.ndim != 4:
-        raise ValueError(f"the input of a convolution has shape {a.shape}; it must be (batch, channels, height, width)")
-    wanted = (op.out_channels, a.shape[1] // op.groups, *op.kernel)
-    if a.shape[1] % op.groups or W.shape != wanted:
-        raise ValueError(f"W has shape {W.shape}; {op} on {a.shape[1]} channels needs {wanted}")
+def _check_weights(W, op, input_shape):
+    if len(input_shape) != 3:
+        raise ValueError(f"a sample of a convolution has shape {input_shape}; it must be (channels, height, width)")
+    wanted = (op.out_channels, input_shape[0] // op.groups, *op.kernel)
+    if input_shape[0] % op.groups or W.shape != wanted:
+        raise ValueError(f"W has shape {W.shape}; {op} on {input_shape[0]} channels needs {wanted}")
 
 
 def _check_delta(delta, op, input_shape, batch):

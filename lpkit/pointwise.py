@@ -72,7 +72,7 @@ def activation_slope(a, kind):
 
 
 def tap_pixels(padded, tap, output, stride, dilation=(1, 1)):
-    """View of the pixels of `padded` (B, C, H, W) that one tap of a kernel meets, one an output pixel.
+    """View of the pixels of `padded` (..., H, W) that one tap of a kernel meets, one an output pixel.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def tap_pixels(padded, tap, output, stride, dilation=(1, 1)):
            [ 9, 11]])
     """
     rows, columns = (slice(t * d, t * d + s * (E - 1) + 1, s) for t, d, s, E in zip(tap, dilation, stride, output))
-    return padded[:, :, rows, columns]
+    return padded[..., rows, columns]
 
 
 def pool_forward(a, op):

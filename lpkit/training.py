@@ -88,6 +88,9 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", produc
     ['E', 'F1', 'F2', 'F3']
     """
     layers = chain_layers(network)
+    for node in dfg.nodes:
+        if operation(node)[0] in ("add", "concat", "sum"):
+            raise ValueError(f"node {node!r} joins branches; numbers are there for plain chains only")
     last = max((operation(node)[1] for node in dfg.nodes if operation(node)[0] == "F"), default=0)
     if last != len(layers):
         raise ValueError(f"the graph has {last} layers and network {network.name!r} has {len(layers)}; give both the same")
@@ -106,8 +109,6 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", produc
 
 def _function(kind, l, layers, parts, options):
     """The roles of what an operation reads, and the operation as a function of these."""
-    if kind in ("add", "concat", "sum"):
-        raise ValueError(f"node '{kind}:{l}' joins branches; numbers are there for plain chains only")
     layer, before = (layers[l - 1], layers[l - 2]) if l else (layers[-1], None)
     by = options["products"]
     match kind:

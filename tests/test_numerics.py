@@ -300,7 +300,7 @@ W, A = np.ones((4, 3, 3, 3)), np.ones((2, 3, 5, 5))
 
 @pytest.mark.parametrize("call, sentence", [
     (lambda: conv_forward(W, np.ones((2, 4, 5, 5)), Conv(4, 3)), r"W has shape \(4, 3, 3, 3\); .* needs \(4, 4, 3, 3\)"),
-    (lambda: conv_forward(W, np.ones((3, 5, 5)), Conv(4, 3)), r"has shape \(3, 5, 5\); it must be \(batch, channels"),
+    (lambda: conv_forward(W, np.ones((3, 5, 5)), Conv(4, 3)), r"a sample .* has shape \(5, 5\); it must be \(channels"),
     (lambda: conv_forward(W, A, Conv(4, 3, groups=2)), r"Conv\(.*groups=2.*\) on 3 channels"),
     (lambda: conv_G(np.ones((2, 4, 5, 5)), A, Conv(4, 3)), r"delta has shape \(2, 4, 5, 5\); .* gives \(2, 4, 3, 3\)"),
     (lambda: conv_G(np.ones((1, 4, 3, 3)), A, Conv(4, 3)), r"delta has shape \(1, 4, 3, 3\)"),
