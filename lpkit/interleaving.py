@@ -15,7 +15,7 @@ from lpkit.checks import whole_number
 from lpkit.cutsets import slow
 from lpkit.derivation import stage_lags
 from lpkit.execution import execute
-from lpkit.layerwise import chain_layers, input_signal
+from lpkit.layerwise import chain_layers, check_parameters, input_signal
 from lpkit.moves import pipeline, retime
 from lpkit.training import Trained, training_operations
 
@@ -79,6 +79,8 @@ def interleaved(network, batches, *, parameters, step_size, stages=None, loss="c
     if len(parameters) != k or len(set(map(len, batches))) != 1:
         raise ValueError(f"there are {k} runs of {sorted(set(map(len, batches)))} mini-batches and {len(parameters)} sets "
                          "of parameters; give equally many to each")  # fmt: skip
+    for start in parameters:
+        check_parameters(layers, start)
     S = stages_after(stages, len(layers))
     graph = interleaved_graph(len(layers), k, stages)
     operations = training_operations(graph, network, step_size=step_size, loss=loss)

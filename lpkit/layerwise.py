@@ -22,7 +22,7 @@ from lpkit.products import OPS
 
 __all__ = [
     "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers",
-    "chosen_products", "forward", "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
+    "check_parameters", "chosen_products", "forward", "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
 ]  # fmt: skip
 
 NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
@@ -120,9 +120,7 @@ def initial_parameters(network, *, seed, dtype=np.float32):
 
 
 def _start(layer, rng, dtype):
-    op, (C, H, W) = layer.op, layer.in_shape
-    is_conv = isinstance(op, Conv)
-    shape = (op.out_channels, C // op.groups, *op.kernel) if is_conv else (op.out_features, C * H * W)
+    op, shape = layer.op, _weight_shape(layer)
     gain = 2 if any(isinstance(o, Activation) and o.kind == "relu" for o in layer.tail) else 1
     scale = np.sqrt(gain / np.prod(shape[1:]))
     bias = np.zeros(shape[0], dtype) if op.bias else None
@@ -149,8 +147,48 @@ def input_signal(layers, x):
     return Signal(x.reshape(len(x), -1) if isinstance(layers[0].op, Dense) else x)
 
 
+def check_parameters(layers, parameters):
+    """Refuse parameters that are not those of `layers`.
+
+    Raises
+    ------
+    ValueError
+        Names the layer and both shapes.
+
+    Examples
+    --------
+    >>> check_parameters([ChainLayer(Dense(1), (2, 1, 1))], [Parameters(np.zeros((2, 1)))])
+    Traceback (most recent call last):
+    ...
+    ValueError: W of layer 1 has shape (2, 1); it must be (1, 2)
+    """
+    if len(parameters) != len(layers):
+        raise ValueError(f"there are parameters of {len(parameters)} layers for {len(layers)}; give one set a layer")
+    for l, (layer, p) in enumerate(zip(layers, parameters), 1):
+        if p.W.shape != _weight_shape(layer):
+            raise ValueError(f"W of layer {l} has shape {p.W.shape}; it must be {_weight_shape(layer)}")
+        if (p.bias is not None) != layer.op.bias:
+            raise ValueError(f"layer {l} has {'a' if layer.op.bias else 'no'} bias; give its parameters the same")
+
+
+def _weight_shape(layer):
+    op, (C, H, W) = layer.op, layer.in_shape
+    return (op.out_channels, C // op.groups, *op.kernel) if isinstance(op, Conv) else (op.out_features, C * H * W)
+
+
 def forward(layer, parameters, before, *, product=np.matmul):
-    """F of a layer: the signal behind it, from its parameters and the signal before it."""
+    """F of a layer: the signal behind it, from its parameters and the signal before it.
+
+    Notes
+    -----
+    LayerPipe, Eqs. 1 and 2.
+
+    Examples
+    --------
+    >>> layer = ChainLayer(Dense(1), (2, 1, 1), (Activation("relu"),))
+    >>> forward(layer, Parameters(np.array([[1.0, -2.0]]), np.array([0.5])), Signal(np.array([[3.0, 1.0]]))).value
+    array([[1.5]])
+    """
     W, bias = parameters.W, parameters.bias
     if isinstance(layer.op, Conv):
         value = conv_forward(W, before.value, layer.op, product=product)
@@ -177,10 +215,26 @@ def _forward_through(op, value):
 
 
 def backward_tail(layer, signal, error):
-    """The error before the tail of a layer, from the one behind it: for an activation the product with f'."""
+    """The error before the tail of a layer, from the one behind it: for an activation the product with f'.
+
+    Parameters
+    ----------
+    layer : ChainLayer
+    signal : Signal
+        What `forward` gave for this layer.
+    error : ndarray
+        Gradient of the loss with respect to ``signal.value``; may be flat.
+
+    Examples
+    --------
+    >>> layer = ChainLayer(Dense(1), (2, 1, 1), (Activation("tanh"),))
+    >>> backward_tail(layer, Signal(np.array([[0.5]]), (np.array([[0.5]]),)), np.array([[2.0]]))
+    array([[1.5]])
+    """
+    error = error.reshape(signal.value.shape)
     for op, note in zip(reversed(layer.tail), reversed(signal.kept)):
         if isinstance(op, Activation):
-            error = error.reshape(note.shape) * activation_slope(note, op.kind)
+            error = error * activation_slope(note, op.kind)
         elif isinstance(op, Pool):
             winner, shape = note
             error = pool_backward(error, winner, op, shape)
@@ -190,7 +244,18 @@ def backward_tail(layer, signal, error):
 
 
 def gradients(layer, before, error, *, product=np.matmul):
-    """G of a layer: the gradients of its parameters."""
+    """G of a layer: the gradients of its parameters.
+
+    Notes
+    -----
+    LayerPipe, Eq. 5.
+
+    Examples
+    --------
+    >>> layer = ChainLayer(Dense(1), (2, 1, 1))
+    >>> gradients(layer, Signal(np.array([[3.0, 1.0]])), Error(np.array([[2.0]])))
+    Parameters(W=array([[6., 2.]]), bias=array([2.]))
+    """
     if isinstance(layer.op, Conv):
         W = conv_G(error.delta, before.value, layer.op, product=product)
     else:
@@ -202,6 +267,17 @@ def input_error(layer, W, error, *, product=np.matmul, channels=None):
     """delta of a layer without the product with f': the error at what it reads, (B, C, H, W) or (B, C).
 
     `channels` (a range) computes those input channels alone, the columns of the product: a part of a split delta.
+
+    Notes
+    -----
+    LayerPipe, Eq. 4 and Fig. 5.
+
+    Examples
+    --------
+    >>> layer = ChainLayer(Dense(1), (3, 1, 1))
+    >>> W, error = np.array([[1.0, 2.0, 3.0]]), Error(np.array([[2.0]]))
+    >>> input_error(layer, W, error), input_error(layer, W, error, channels=range(2, 3))
+    (array([[2., 4., 6.]]), array([[6.]]))
     """
     if isinstance(layer.op, Dense):
         return dense_delta(W if channels is None else W[:, channels.start : channels.stop], error.delta, product=product)
@@ -223,19 +299,48 @@ def _part(layer, W, delta, channels):
 
 
 def updated(parameters, gradient, step_size):
-    """U of a layer: one step down the gradient."""
+    """U of a layer: one step down the gradient.
+
+    Examples
+    --------
+    >>> updated(Parameters(np.array([1.0])), Parameters(np.array([4.0])), 0.25)
+    Parameters(W=array([0.]), bias=None)
+    """
     bias = None if parameters.bias is None else parameters.bias - step_size * gradient.bias
     return Parameters(parameters.W - step_size * gradient.W, bias)
 
 
 def output_error(layer, signal, target, loss):
-    """E: the loss, and the error at the output of the last layer before its activation."""
+    """E: the loss, and the error at the output of the last layer before its activation.
+
+    Examples
+    --------
+    >>> from lpkit.numerics import squared_error
+    >>> output_error(ChainLayer(Dense(1), (2, 1, 1)), Signal(np.array([[3.0]])), np.array([[1.0]]), squared_error)
+    Error(delta=array([[2.]]), loss=2.0)
+    """
     value, error = loss(signal.value, target)
     return Error(backward_tail(layer, signal, error), value)
 
 
 def backpropagation(layers, parameters, x, target, loss, *, products=None):
-    """Gradients of all layers at `parameters` on one mini-batch, and the loss; `products` as in `chosen_products`."""
+    """Gradients of all layers at `parameters` on one mini-batch, and the loss; `products` as in `chosen_products`.
+
+    Returns
+    -------
+    list of Parameters, float
+
+    Notes
+    -----
+    LayerPipe, Eqs. 1-5.
+
+    Examples
+    --------
+    >>> from lpkit.numerics import squared_error
+    >>> layers, start = [ChainLayer(Dense(1, bias=False), (2, 1, 1))], [Parameters(np.array([[1.0, 0.0]]))]
+    >>> backpropagation(layers, start, np.array([[3.0, 1.0]]), np.array([[1.0]]), squared_error)
+    ([Parameters(W=array([[6., 2.]]), bias=None)], 2.0)
+    """
     by = chosen_products(products)
     signals = [input_signal(layers, x)]
     for layer, p in zip(layers, parameters):

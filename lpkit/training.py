@@ -22,8 +22,8 @@ from lpkit.backprop import operation
 from lpkit.checks import choice, whole_number
 from lpkit.execution import execute
 from lpkit.layerwise import (
-    ChainLayer, Error, Parameters, Signal, backpropagation, backward_tail, chain_layers, chosen_products, forward,
-    gradients, initial_parameters, input_error, input_signal, output_error, updated,
+    ChainLayer, Error, Parameters, Signal, backpropagation, backward_tail, chain_layers, check_parameters,
+    chosen_products, forward, gradients, initial_parameters, input_error, input_signal, output_error, updated,
 )  # fmt: skip
 from lpkit.numerics import softmax_cross_entropy, squared_error
 
@@ -201,6 +201,7 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     (array([8. , 2. , 0.5]), array([[1.75]]))
     """
     layers = chain_layers(network)
+    check_parameters(layers, parameters)
     operations = training_operations(dfg, network, step_size=step_size, loss=loss, **options)
     samples = {"X": [input_signal(layers, x) for x, _ in batches], "T": [target for _, target in batches]}
     start = {f"U{l}": p for l, p in enumerate(parameters, 1)}
@@ -245,6 +246,7 @@ def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_e
     step_size, delays = checked_step_size(step_size), [whole_number(M, "a delay", least=0) for M in delays]
     if len(delays) != len(layers):
         raise ValueError(f"there are {len(delays)} delays for {len(layers)} layers; give one a layer")
+    check_parameters(layers, parameters)
     waiting = [deque([None] * M) for M in delays]  # gradients on their way to the update
     for batch in chain(batches, [None] * max(delays)):
         G, value = [None] * len(layers), None

@@ -52,6 +52,11 @@ def strange():
     )  # fmt: skip
 
 
+def without_flatten():
+    """Maps of one pixel go straight into dense layers."""
+    return chained("pixels", (2, 6, 6), Conv(3, 3), Activation("tanh"), Pool(4), Dense(5), Activation("relu"), Dense(4))
+
+
 def batches_of(network, count, *, batch=3, dtype=np.float64, seed=1):
     rng = np.random.default_rng(seed)
     outputs = network.shapes[network.nodes[-1].name][0]
@@ -162,6 +167,10 @@ def test_convolutional_networks_too(network, stages, dtype):
 
 def test_every_kind_of_layer_and_tail():
     three_graphs(strange(), (1, 2, 3), batches=batches_of(strange(), 14))
+
+
+def test_maps_of_one_pixel_need_no_flatten():
+    three_graphs(without_flatten(), (1, 2, 3), batches=batches_of(without_flatten(), 10))
 
 
 def test_squared_error_without_biases():
@@ -276,7 +285,7 @@ def test_parts_of_delta_are_the_columns_of_the_whole(network, l, cut):
 # backpropagation as a whole ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("network", [mlp(3), small_lenet(), small_lenet(kind="max"), strange()])
+@pytest.mark.parametrize("network", [mlp(3), small_lenet(), small_lenet(kind="max"), strange(), without_flatten()])
 @pytest.mark.parametrize("loss", [softmax_cross_entropy, squared_error])
 def test_gradients_of_a_network_by_finite_differences(network, loss):
     layers, start = chain_layers(network), initial_parameters(network, seed=2, dtype=np.float64)
@@ -383,6 +392,11 @@ def run(dfg=LINE, operations=(), samples=(), **options):
      "99 of the . input channels of layer 2 are moved"),
     (lambda: list(recurrence(TWO, [], [0], parameters=[], step_size=1)), "there are 1 delays for 2 layers"),
     (lambda: list(recurrence(TWO, [], [0, -1], parameters=[], step_size=1)), "a delay is -1"),
+    (lambda: list(recurrence(TWO, [], [0, 0], parameters=[], step_size=1)), "parameters of 0 layers for 2"),
+    (lambda: train(backprop_dfg(2), TWO, [], parameters=initial_parameters(mlp(2, bias=False), seed=0), step_size=1),
+     "layer 1 has a bias"),
+    (lambda: train(backprop_dfg(2), TWO, [], parameters=initial_parameters(TWO, seed=0)[::-1], step_size=1),
+     "W of layer 1 has shape"),
 ])  # fmt: skip
 def test_wrong_input_is_one_clear_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
