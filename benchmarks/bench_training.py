@@ -81,7 +81,7 @@ def main():
     samples = sum(len(labels) for _, labels in batches)
     ratios = {name: best["plain numpy SGD"] / took for name, took in best.items()}
     for name, took in best.items():
-        print(f"{name}: {samples / took:,.0f} samples a second, {ratios[name]:.2f} of the plain loop, limit {LIMIT:.2f}")
+        print(f"{name}: {samples / took:,.0f} samples a second, {ratios[name]:.2f} of the loop, limit {LIMIT:.2f}")
     took, rows = seconds(compare_methods)
     print(f"default experiment, {len(rows)} rows: {took:.1f} s, limit {SECONDS} s")
     return int(min(ratios.values()) < LIMIT or took > SECONDS)

@@ -102,7 +102,7 @@ def cifar10(path, *, train=None, test=None, images=None, dtype=np.float32):
         raise FileNotFoundError(
             f"there is no CIFAR-10 at {str(path)!r}; give a folder with its binary version, or an .npz file"
         )
-    counts = [None if n is None else whole_number(n, f"{part} images") for n, part in ((train, "train"), (test, "test"))]
+    counts = [n if n is None else whole_number(n, f"{part} images") for part, n in (("train", train), ("test", test))]
     if path.is_dir():
         return _dataset("cifar10", *_from_folder(path, *counts), dtype)
     arrays = _read_npz(path)
@@ -164,8 +164,8 @@ def _from_folder(folder, train, test):
 
 def _records(path):
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}; the binary version of CIFAR-10 has data_batch_1.bin to "
-                                "data_batch_5.bin and test_batch.bin")  # fmt: skip
+        raise FileNotFoundError(f"there is no file {str(path)!r}; the binary version of CIFAR-10 has data_batch_1.bin "
+                                "to data_batch_5.bin and test_batch.bin")  # fmt: skip
     data = np.fromfile(path, np.uint8)
     if not len(data) or len(data) % RECORD:
         raise ValueError(f"{str(path)!r} has {len(data)} bytes, no multiple of {RECORD}; it may have been cut off")
@@ -217,7 +217,7 @@ def _from_jpeg(path, arrays, train, test):
     data = _array(path, arrays, "jpeg", np.uint8, (None,))
     ends = _array(path, arrays, "offsets", np.integer, (len(label) + 1,)).astype(np.int64)
     if ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
-        raise ValueError(f"offsets in {str(path)!r} do not rise within the {len(data)} bytes of jpeg; it may be cut off")
+        raise ValueError(f"offsets in {str(path)!r} do not rise within the {len(data)} bytes of jpeg; is it cut off?")
     open_image = _library("PIL.Image", "Pillow").open
     parts = []
     for places in (np.flatnonzero(~is_test)[:train], np.flatnonzero(is_test)[:test]):

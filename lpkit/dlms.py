@@ -110,8 +110,8 @@ def identification(*, taps=8, samples=2000, seeds=10, noise=0.01):
     >>> x.shape, dlms(x, d, taps=8, step_size=0.05).errors[-100:].std() < 0.02
     ((500, 3), np.True_)
     """
-    runs = [_identified(np.random.default_rng(seed), taps, samples, noise) for seed in range(whole_number(seeds, "seeds"))]
-    x, d = np.stack(runs, axis=-1)
+    rngs = map(np.random.default_rng, range(whole_number(seeds, "seeds")))
+    x, d = np.stack([_identified(rng, taps, samples, noise) for rng in rngs], axis=-1)
     return x, d
 
 

@@ -77,8 +77,8 @@ def interleaved(network, batches, *, parameters, step_size, stages=None, loss="c
     """
     k, layers = len(batches), chain_layers(network)
     if len(parameters) != k or len(set(map(len, batches))) != 1:
-        raise ValueError(f"there are {k} runs of {sorted(set(map(len, batches)))} mini-batches and {len(parameters)} sets "
-                         "of parameters; give equally many to each")  # fmt: skip
+        raise ValueError(f"there are {k} runs of {sorted(set(map(len, batches)))} mini-batches and {len(parameters)} "
+                         "sets of parameters; give equally many to each")  # fmt: skip
     for start in parameters:
         check_parameters(layers, start)
     S = stages_after(stages, len(layers))

@@ -22,7 +22,8 @@ from lpkit.products import OPS
 
 __all__ = [
     "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers",
-    "check_parameters", "chosen_products", "forward", "gradients", "initial_parameters", "input_error", "input_signal", "output_error", "updated",
+    "check_parameters", "chosen_products", "forward", "gradients", "initial_parameters", "input_error",
+    "input_signal", "output_error", "updated",
 ]  # fmt: skip
 
 NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
@@ -81,12 +82,12 @@ def chain_layers(network):
     layers, before = [], INPUT
     for node in network.nodes:
         if node.inputs != (before,):
-            raise ValueError(f"node {node.name!r} does not read {before!r} alone; numbers are there for plain chains only")
+            raise ValueError(f"node {node.name!r} does not read {before!r} alone; only plain chains have numbers here")
         if isinstance(node.op, (Conv, Dense)):
             layers.append(ChainLayer(node.op, network.shapes[before]))
         elif not _has_numbers(node.op):
-            raise ValueError(f"node {node.name!r} is {node.op}, which has no numbers here; known are Conv, Dense, Pool, "
-                             f"Flatten and Activation of {', '.join(NUMERIC_ACTIVATIONS)}")  # fmt: skip
+            raise ValueError(f"node {node.name!r} is {node.op}, which has no numbers here; known are Conv, Dense, "
+                             f"Pool, Flatten and Activation of {', '.join(NUMERIC_ACTIVATIONS)}")  # fmt: skip
         elif layers:
             layers[-1] = replace(layers[-1], tail=(*layers[-1].tail, node.op))
         elif not isinstance(node.op, Flatten):
@@ -280,7 +281,8 @@ def input_error(layer, W, error, *, product=np.matmul, channels=None):
     (array([[2., 4., 6.]]), array([[6.]]))
     """
     if isinstance(layer.op, Dense):
-        return dense_delta(W if channels is None else W[:, channels.start : channels.stop], error.delta, product=product)
+        W = W if channels is None else W[:, channels.start : channels.stop]
+        return dense_delta(W, error.delta, product=product)
     if channels is None:
         return conv_delta(W, error.delta, layer.op, layer.in_shape, product=product)
     op, W, delta = _part(layer, W, error.delta, channels)

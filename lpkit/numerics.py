@@ -179,7 +179,7 @@ def _delta_col2im(W, delta, op, input_shape, product):
     filters = W.reshape(g, op.out_channels // g, C // g, *op.kernel).transpose(0, 1, 3, 4, 2)
     columns = product(_as_rows(delta, g), filters.reshape(g, op.out_channels // g, -1))
     columns = columns.reshape(g, batch, *delta.shape[2:], *op.kernel, C // g).transpose(4, 5, 1, 0, 6, 2, 3)
-    padded = np.zeros((batch, H + 2 * p, width + 2 * q, g, C // g), columns.dtype)  # channels last, as the columns have it
+    padded = np.zeros((batch, H + 2 * p, width + 2 * q, g, C // g), columns.dtype)  # channels last, as in columns
     padded = padded.transpose(0, 3, 4, 1, 2)
     for tap in np.ndindex(*op.kernel):
         tap_pixels(padded, tap, delta.shape[2:], op.stride, op.dilation)[...] += columns[tap]

@@ -8,7 +8,7 @@ stash    the derived graph: the very weights of 2 S(l) iterations before, from t
 average  the stash is gone; the old weights are reconstructed from the current ones and a moving average V of the
          updates: W(n - D) is taken to be W(n) - D V(n), with D = 2 S(l),
          V(n + 1) = beta V(n) + (1 - beta) (W(n + 1) - W(n)), beta = (D - 1) / (D + 1), V(0) = 0.
-         This beta gives V the same mean age, (D - 1) / 2, as the plain mean of the last D updates, which would be exact.
+         This beta gives V the mean age, (D - 1) / 2, of the plain mean of the last D updates, which would be exact.
 naive    the stash is gone; delta_l multiplies with the current weights, although F_l used older ones.
 
 Sources: LayerPipe (ICCAD 2021), section III; the idea of "average" is that of LayerPipe2, arXiv:2512.08160, of which

@@ -16,8 +16,8 @@ from lpkit.datasets import digits, minibatches
 from lpkit.layerwise import chain_layers, forward, initial_parameters, input_signal
 from lpkit.networks import Activation, Dense, Flatten, Network, Node
 from lpkit.old_weights import (
-    METHODS, Averaged, averaged_update, delta_lateness, followed, method_graph, pipelined, reconstruction_error, train_by,
-    weight_memory,
+    METHODS, Averaged, averaged_update, delta_lateness, followed, method_graph, pipelined, reconstruction_error,
+    train_by, weight_memory,
 )  # fmt: skip
 
 __all__ = [
@@ -42,8 +42,8 @@ def accuracy(network, parameters, x, labels):
     return float(np.mean(signal.value.argmax(axis=1) == labels))
 
 
-def digits_mlp(layers=6, *, width=32, activation="tanh"):
-    """A chain of dense layers for the 8 x 8 digits.
+def digits_mlp(layers=6, *, width=32, activation="tanh", input_shape=(1, 8, 8)):
+    """A chain of dense layers that names one of ten classes, by default of the 8 x 8 digits.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def digits_mlp(layers=6, *, width=32, activation="tanh"):
     for l in range(1, whole_number(layers, "layers")):
         nodes += [Node(f"fc{l}", Dense(width), before), Node(f"act{l}", Activation(activation), f"fc{l}")]
         before = f"act{l}"
-    return Network(f"digits_mlp{layers}", (1, 8, 8), (*nodes, Node(f"fc{layers}", Dense(10), before)))
+    return Network(f"digits_mlp{layers}", input_shape, (*nodes, Node(f"fc{layers}", Dense(10), before)))
 
 
 def compare_methods(*, network=None, dataset=None, methods=METHODS, step_sizes=(0.01, 0.03, 0.1), seeds=3, epochs=5,
@@ -97,7 +97,8 @@ def compare_methods(*, network=None, dataset=None, methods=METHODS, step_sizes=(
                 reached = accuracy(network, run.parameters, dataset.x_test, dataset.y_test)
                 losses = np.nan_to_num(run.losses, nan=np.inf, posinf=np.inf).reshape(epochs, -1).mean(axis=1)
             kept = weight_memory(network, method, stages, bytes_per_element=start[0].W.itemsize)
-            rows += [(method, step_size, seed, epoch, float(loss), reached, kept) for epoch, loss in enumerate(losses, 1)]
+            run_of = (method, step_size, seed)
+            rows += [(*run_of, epoch, float(loss), reached, kept) for epoch, loss in enumerate(losses, 1)]
     return pd.DataFrame(rows, columns=["method", "step_size", "seed", "epoch", "loss", "accuracy", "weight_bytes"])
 
 

@@ -93,7 +93,7 @@ def training_operations(dfg, network, *, step_size, loss="cross_entropy", produc
             raise ValueError(f"node {node!r} joins branches; numbers are there for plain chains only")
     last = max((operation(node)[1] for node in dfg.nodes if operation(node)[0] == "F"), default=0)
     if last != len(layers):
-        raise ValueError(f"the graph has {last} layers and network {network.name!r} has {len(layers)}; give both the same")
+        raise ValueError(f"the graph has {last} layers and network {network.name!r} has {len(layers)}; give as many")
     options = {"step_size": checked_step_size(step_size), "loss": LOSSES[choice(loss, "loss", tuple(LOSSES))],
                "products": chosen_products(products), "update": update}  # fmt: skip
     parts = {l: _parts(layers[l - 1], l, (moved or {}).get(l)) for l in range(2, last + 1) if f"join{l}" in dfg.times}

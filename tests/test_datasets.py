@@ -43,8 +43,8 @@ def test_cifar10_binary_version(tmp_path, inner):
     data = cifar10(tmp_path / "data", dtype=np.float64)
     assert data.x_train.shape == (15, 3, 32, 32) and data.y_test.tolist() == records[15:, 0].tolist()
     raw = records[:15, 1:].reshape(15, 3, 1024)
-    np.testing.assert_allclose(
-        data.x_train.reshape(15, 3, 1024) * raw.std(axis=(0, 2))[:, None] + raw.mean(axis=(0, 2))[:, None], raw, atol=1e-9)
+    mean, deviation = (measure(axis=(0, 2))[:, None] for measure in (raw.mean, raw.std))
+    np.testing.assert_allclose(data.x_train.reshape(15, 3, 1024) * deviation + mean, raw, atol=1e-9)
     assert len(cifar10(tmp_path / "data", train=4, test=2).y_test) == 2
 
 
@@ -65,8 +65,8 @@ def jpeg_file(path, images, *, size=(32, 32), **changed):
         image.fromarray(pixels).resize(size).save(file, "JPEG", quality=95)
         parts.append(file.getvalue())
     arrays = {"jpeg": np.frombuffer(b"".join(parts), np.uint8), "offsets": np.cumsum([0, *map(len, parts)]),
-              "label": np.arange(len(images), dtype=np.uint8), "is_test": np.arange(len(images)) % 2 == 1} | changed  # fmt: skip
-    np.savez(path, **arrays)
+              "label": np.arange(len(images), dtype=np.uint8), "is_test": np.arange(len(images)) % 2 == 1}  # fmt: skip
+    np.savez(path, **arrays | changed)
     return path
 
 
@@ -83,7 +83,7 @@ def test_cifar10_jpeg(tmp_path):
     assert cifar10(tmp_path / "both.npz", images="lossless").y_train.tolist() == [0, 1, 2]
 
 
-@pytest.mark.skipif(not BESIDE.exists(), reason="CIFAR-10 is not beside the checkout; small files of the same form are tested")
+@pytest.mark.skipif(not BESIDE.exists(), reason="CIFAR-10 is not beside the checkout; small files like it are tested")
 def test_cifar10_itself():
     pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra: datasets)")
     lossless = cifar10(BESIDE, images="lossless")
@@ -93,7 +93,8 @@ def test_cifar10_itself():
 
 
 def few(count=7):
-    return Dataset("few", np.arange(count * 4.0).reshape(count, 1, 2, 2), np.arange(count), np.zeros((0, 1, 2, 2)), np.arange(0))
+    x = np.arange(count * 4.0).reshape(count, 1, 2, 2)
+    return Dataset("few", x, np.arange(count), np.zeros((0, 1, 2, 2)), np.arange(0))
 
 
 def test_minibatches_show_every_sample_once_an_epoch():
@@ -140,7 +141,7 @@ def test_wrong_folders(tmp_path, name, content, error, sentence):
 
 @pytest.mark.parametrize("arrays, sentence", [
     ({"a": np.zeros(2)}, "holds a; it needs jpeg, offsets, label and is_test, or x_train_png and y_train_png"),
-    ({"x_train_png": np.zeros((2, 32, 32, 3))}, r"x_train_png in .* is float64 of shape .*; it must be any x 32 x 32 x 3"),
+    ({"x_train_png": np.zeros((2, 32, 32, 3))}, r"x_train_png in .* is float64 .*; it must be any x 32 x 32 x 3"),
     ({"x_train_png": FLAT}, "has no array 'y_train_png'; it holds x_train_png"),
     ({"x_train_png": FLAT, "y_train_png": np.arange(3)}, r"y_train_png .* of shape \(3,\); it must be 4"),
     ({"x_train_png": FLAT, "y_train_png": np.array([{}] * 4)}, "cannot be read as .npz of plain arrays"),

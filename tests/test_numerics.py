@@ -299,7 +299,7 @@ W, A = np.ones((4, 3, 3, 3)), np.ones((2, 3, 5, 5))
 
 
 @pytest.mark.parametrize("call, sentence", [
-    (lambda: conv_forward(W, np.ones((2, 4, 5, 5)), Conv(4, 3)), r"W has shape \(4, 3, 3, 3\); .* needs \(4, 4, 3, 3\)"),
+    (lambda: conv_forward(W, np.ones((2, 4, 5, 5)), Conv(4, 3)), r"W has shape .*; .* needs \(4, 4, 3, 3\)"),
     (lambda: conv_forward(W, np.ones((3, 5, 5)), Conv(4, 3)), r"a sample .* has shape \(5, 5\); it must be \(channels"),
     (lambda: conv_forward(W, A, Conv(4, 3, groups=2)), r"Conv\(.*groups=2.*\) on 3 channels"),
     (lambda: conv_G(np.ones((2, 4, 5, 5)), A, Conv(4, 3)), r"delta has shape \(2, 4, 5, 5\); .* gives \(2, 4, 3, 3\)"),
@@ -314,7 +314,7 @@ W, A = np.ones((4, 3, 3, 3)), np.ones((2, 3, 5, 5))
     (lambda: activation_slope(A, "softmax"), r"activation is 'softmax'"),
     (lambda: pool_forward(np.ones((1, 1, 2, 2)), Pool(3)), r"3"),
     (lambda: softmax_cross_entropy(np.ones((2, 3)), np.array([0, 3])), r"whole number from 0 to 2 a sample"),
-    (lambda: softmax_cross_entropy(np.ones((2, 3)), np.array([0.0, 1.0])), r"labels have shape \(2,\) and type float64"),
+    (lambda: softmax_cross_entropy(np.ones((2, 3)), np.array([0.0, 1.0])), r"shape \(2,\) and type float64"),
     (lambda: softmax_cross_entropy(np.ones((2, 3)), np.array([1])), r"labels have shape \(1,\)"),
     (lambda: squared_error(np.ones((2, 3)), np.ones((2, 1))), r"target has shape \(2, 1\) and the output \(2, 3\)"),
 ])  # fmt: skip

@@ -19,7 +19,8 @@ CLASSES = 4
 
 def random_batches(network, count, seed=0, dtype=np.float64):
     rng = np.random.default_rng(seed)
-    return [(rng.standard_normal((5, *network.input_shape)).astype(dtype), rng.integers(0, CLASSES, 5)) for _ in range(count)]
+    shape = (5, *network.input_shape)
+    return [(rng.standard_normal(shape).astype(dtype), rng.integers(0, CLASSES, 5)) for _ in range(count)]
 
 
 def small_dataset():
@@ -96,8 +97,9 @@ def by_hand(network, batches, start, step_size, method):
             n = m - D[l]  # the gradient that arrives
             now, average = W[l][m], V[l][m]
             if 0 <= n < len(batches):
-                G = gradient(network, [w[n] for w in W], batches[n], [
-                    W[k][n + D[k]].W - (D[k] * V[k][n + D[k]] if method == "average" and k else 0) for k in range(l, L)], l)
+                by = 1 if method == "average" else 0
+                back = [W[k][n + D[k]].W - by * D[k] * V[k][n + D[k]] for k in range(l, L)]
+                G = gradient([w[n] for w in W], batches[n], back, l)
                 new = type(now)(now.W - step_size * G[0], now.bias - step_size * G[1])
                 beta = (D[l] - 1) / (D[l] + 1) if D[l] else 0
                 average = beta * average + (1 - beta) * (new.W - now.W)
@@ -107,7 +109,7 @@ def by_hand(network, batches, start, step_size, method):
     return [w[-1] for w in W]
 
 
-def gradient(network, parameters, batch, back, l):
+def gradient(parameters, batch, back, l):
     """Gradient of layer l of a tanh MLP whose delta_k, k > l, multiply with back[k - l]."""
     x, labels = batch
     a = [x.reshape(len(x), -1)]
@@ -208,7 +210,7 @@ def test_interleaved_graph_is_short_and_has_no_late_gradients():
     (lambda: method_graph(3, "exact"), "method is 'exact'"),
     (lambda: compare_methods(dataset=small_dataset(), methods=["stash", "exact"]), "method is 'exact'"),
     (lambda: interleaved_graph(3, 4), "k is 4; a pipeline of 3 stages needs 5 trainings or more"),
-    (lambda: interleaved(digits_mlp(2), [[1], [1, 2], [1]], parameters=[()] * 3, step_size=1), r"3 runs of \[1, 2\] mini-"),
+    (lambda: interleaved(digits_mlp(2), [[1], [1, 2], [1]], parameters=[()] * 3, step_size=1), r"3 runs of \[1, 2\] "),
     (lambda: interleaved(digits_mlp(2), [[1]] * 3, parameters=[()] * 2, step_size=1), "and 2 sets of parameters"),
     (lambda: pipelined(3, (1, 2)), "stages has 2 numbers; give 3, one a layer"),
     (lambda: weight_memory(digits_mlp(2), "stash", bytes_per_element=0), "bytes_per_element is 0"),
