@@ -51,6 +51,8 @@ def min_cost_flow(supply, tails, heads, costs, *, solver="highs"):
     largest = max(sum(np.abs(supply).tolist()), int(costs.max(initial=0)) * (len(supply) + 1))
     if largest >= LARGEST[solver]:
         raise ValueError(f"the weights or delays reach {largest}, too large for solver {solver!r}; scale them down")
+    if not len(tails):
+        return np.zeros(0, dtype=np.int64), np.zeros(len(supply), dtype=np.int64)
     flow, potentials = SOLVERS[solver](supply, tails, heads, costs)
     if not _is_optimal(supply, tails, heads, costs, flow, potentials):
         others = " or ".join(repr(name) for name in SOLVERS if name != solver)
