@@ -8,6 +8,7 @@ Costs       cycles of F, G and delta, and bytes, one row a layer: ``costs("vgg16
 Plan        layers on stages and the delta work that moves up a stage: ``plan(costs, processors=4)``
 Reading     a named set of the modelling choices a paper leaves open: ``READINGS["closest"]``
 sweep       all of this over a grid, as a tidy table
+DFG         a data-flow graph with delays, such as ``backprop_dfg(4)``; `lpkit.dfg`, `lpkit.retiming` bound and retime it
 claims      what the papers say, what comes out here, and the verdict
 
 Examples
@@ -21,6 +22,7 @@ Examples
 
 from lpkit.claims import claims, read_claims, verdict, verdicts
 from lpkit.costs import READINGS, Costs, Reading, costs, reading
+from lpkit.dfg import DFG, backprop_dfg, iteration_bound
 from lpkit.display import Table
 from lpkit.networks import (
     NETWORKS, Activation, Add, BatchNorm, Concat, Conv, ConvTranspose, Dense, Flatten, GlobalPool, Layer, Network,
@@ -33,6 +35,7 @@ from lpkit.partition import (
 from lpkit.planfile import stage_table, write_plan
 from lpkit.publish import publish
 from lpkit.reconstruction import sample_candidates
+from lpkit.retiming import derive, min_period, min_registers, retime
 from lpkit.run import notebook_ids, title
 from lpkit.sensitivity import SENSITIVITY_VALUES, sensitivity, sensitivity_summary
 from lpkit.summary import flat_from, gains, saturation, speedup_summary
@@ -41,10 +44,10 @@ from lpkit.systolic import Array, Gemm, cycles, gemm_cycles, gemms, report
 
 __all__ = [
     "NETWORKS", "PLANNERS", "READINGS", "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv",
-    "ConvTranspose", "Costs", "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "Network", "Node", "Plan", "Pool",
-    "Reading", "SENSITIVITY_VALUES", "Table", "algorithm1", "check_plan", "claims", "communication", "costs", "cycles",
-    "equal_layers", "flat_from", "gains", "gemm_cycles", "gemms", "network", "notebook_ids", "optimal", "pipedream",
-    "plan", "plots", "publish", "read_claims", "read_csv", "reading", "report", "sample_candidates", "saturation",
+    "ConvTranspose", "Costs", "DFG", "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "Network", "Node", "Plan", "Pool",
+    "Reading", "SENSITIVITY_VALUES", "Table", "algorithm1", "backprop_dfg", "check_plan", "claims", "communication", "costs", "cycles", "derive",
+    "equal_layers", "flat_from", "gains", "gemm_cycles", "gemms", "iteration_bound", "min_period", "min_registers", "network", "notebook_ids", "optimal", "pipedream",
+    "plan", "plots", "publish", "read_claims", "read_csv", "reading", "report", "retime", "sample_candidates", "saturation",
     "sensitivity", "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
     "verify_optimal", "write_csv", "write_plan",
 ]  # fmt: skip

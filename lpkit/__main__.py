@@ -28,7 +28,7 @@ def main(arguments=None):
     2
     """
     try:
-        status = cli.main(args=arguments, prog_name="lpkit", standalone_mode=False)
+        status = cli.main(args=_each_export(sys.argv[1:] if arguments is None else arguments), prog_name="lpkit", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -44,6 +44,21 @@ def main(arguments=None):
     except ValueError as error:
         return _fail(error)
     return status if isinstance(status, int) else 0
+
+
+def _each_export(arguments):
+    """``--export a.json b.csv`` as ``--export a.json --export b.csv``: click's options take one value each.
+
+    Examples
+    --------
+    >>> _each_export(["plan", "vgg16", "--export", "a.json", "b.csv", "-P", "4"])
+    ['plan', 'vgg16', '--export', 'a.json', '--export', 'b.csv', '-P', '4']
+    """
+    spread, names = [], 0  # names: file names met in a row since --export; the network comes first
+    for argument in arguments:
+        names = 1 if argument == "--export" else names + 1 if names and argument.endswith((".json", ".csv")) else 0
+        spread += ["--export", argument] if names > 2 and len(spread) > 1 and spread[1][0] != "-" else [argument]
+    return spread
 
 
 def _fail(message, status=2):
@@ -142,17 +157,19 @@ def _number(value):
 @cost_options
 @click.option("--planner", default="optimal", show_default=True, metavar="|".join(PLANNERS))
 @click.option("--compare", is_flag=True, help="Print the period of every planner.")
-@click.option("--export", multiple=True, metavar="FILE", help="Write the plan as FILE.json or the stages as FILE.csv.")
+@click.option("--export", multiple=True, metavar="FILE...",
+              help="Write the plan as FILE.json, the stages as FILE.csv; several files may follow.")
 @AS_JSON
 def plan(source, processors, planner, compare, export, as_json, **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be."""
-    from lpkit.partition import plan as make
     from lpkit.checks import write_atomically
+    from lpkit.partition import plan as make
     from lpkit.planfile import plan_text, stage_table, to_dict
     from lpkit.sources import layer_costs
+    from lpkit.sweep import OPTIONS
 
     found = layer_costs(source, **choices)
-    made = make(found, _whole(processors), planner)
+    made = make(found, _whole(processors), planner, **OPTIONS.get(planner, {}))
     texts = [(path, plan_text(made, path)) for path in export]  # every name is checked before a file is written
     for path, text in texts:
         write_atomically(path, text)
@@ -185,8 +202,10 @@ def _compared(found, made):
     import pandas as pd
 
     from lpkit.partition import plan as make
+    from lpkit.sweep import OPTIONS
 
-    plans = {name: made if name == made.planner else make(found, made.processors, name) for name in PLANNERS}
+    plans = {name: made if made.planner.split()[0] == name else make(found, made.processors, name, **OPTIONS.get(name, {}))
+             for name in PLANNERS}
     old = float(plans["pipedream"].period)
     ratios = {name: old / float(p.period) if p.period else 1.0 for name, p in plans.items()}
     return pd.DataFrame([
@@ -194,6 +213,26 @@ def _compared(found, made):
          "time reduction": 1 - 1 / ratios[name], "throughput gain": ratios[name] - 1}
         for name, p in plans.items()
     ])
+
+
+@cli.command()
+@click.argument("graph", metavar="GRAPH.json|NETLIST.bench")
+@click.option("--period", default="min", show_default=True, metavar="min|T", help="Shortest clock period, or this one.")
+@click.option("--registers", default=None, metavar="min", help="Also the fewest registers at that period.")
+@AS_JSON
+def retime(graph, period, registers, as_json):
+    """Iteration bound and retiming of a data-flow graph: its shortest period, or the lags for a given one."""
+    from lpkit.checks import choice
+    from lpkit.graphfile import read_graph, retimed
+
+    choice(registers, "registers", (None, "min"))
+    found, lags = retimed(read_graph(graph), period, fewest=registers == "min")
+    if as_json:
+        return _dump(found | {"lags": lags})
+    for name, value in found.items():
+        click.echo(f"{name}: {value}")
+    moved = {node: lag for node, lag in lags.items() if lag}
+    click.echo(f"lags: {', '.join(f'{node} {lag:+d}' for node, lag in moved.items()) or 'none'}")
 
 
 @cli.command("list")

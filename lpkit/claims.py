@@ -20,7 +20,7 @@ from inspect import isfunction, signature
 
 import pandas as pd
 
-from lpkit import measures
+from lpkit import graph_measures, measures
 from lpkit.checks import choice, read_text, unknown_name
 from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
@@ -85,7 +85,8 @@ def read_claims(path=None):
         for row in rows:
             claim = _claim(row, f"{path}, line {rows.line_num}")
             if found.setdefault(claim.id, claim) is not claim:
-                raise ValueError(f"{path}, line {rows.line_num}: the id {claim.id!r} has been used before; give another")
+                raise ValueError(f"{path}, line {rows.line_num}: the id {claim.id!r} has been used before; give "
+                                 "another")
     except csv.Error as error:
         raise ValueError(f"{path}, line {rows.reader.line_num}: {error}; the line may have been cut off") from None
     if not found:
@@ -104,8 +105,8 @@ def _claim(row, place):
     if missing:
         raise ValueError(f"{place}: {missing[0]} is empty; a check {row['check']!r} needs it")
     if row["computed"] and not _is_measure(row["computed"]):
-        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures that takes "
-                         "a reading")
+        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures that "
+                         "takes a reading")
     return Claim(**{**row, **numbers})
 
 
@@ -120,8 +121,13 @@ def _number(text, name):
     return value
 
 
+def _measure(name):
+    """The function of that name in `lpkit.measures` or `lpkit.graph_measures`; None if there is none."""
+    return getattr(measures, name, None) or getattr(graph_measures, name, None)
+
+
 def _is_measure(name):
-    function = getattr(measures, name, None)
+    function = _measure(name)
     return isfunction(function) and not name.startswith("_") and list(signature(function).parameters) == ["read"]
 
 
@@ -172,7 +178,7 @@ def _told(claim, reading, found):
 def _row(claim):
     row = dict(id=claim.id, item=claim.item, source=claim.source, statement=claim.statement, unit=claim.unit,
                paper=math.nan if claim.paper is None else claim.paper)
-    values = {name: getattr(measures, claim.computed)(name) if claim.computed else None for name in READINGS}
+    values = {name: _measure(claim.computed)(name) if claim.computed else None for name in READINGS}
     row |= {name: math.nan if value is None else float(value) for name, value in values.items()}
     row |= {f"verdict {name}": _told(claim, name, verdict(claim, value)) for name, value in values.items()}
     return row | dict(note=claim.note)

@@ -125,13 +125,14 @@ def stage_loads(plans, *, title=""):
 
 def _stage_bars(axis, plan):
     work = plan.costs
-    given = np.zeros(len(plan.stages) + 1)  # delta'' by the stage that gives it away
+    given, top = np.zeros(len(plan.stages) + 1), [_own(plan, k) for k in range(1, len(plan.stages) + 1)]
     for _, source, target, amount in plan.moved:
         given[source - 1] += float(amount)
-        axis.bar(target, float(amount), bottom=_own(plan, target), color="white", edgecolor=COLORS["delta"],
-                 hatch="////", width=0.65)
+        axis.bar(target, float(amount), bottom=top[target - 1], color="white", edgecolor=COLORS["delta"], hatch="////",
+                 width=0.65)
+        top[target - 1] += float(amount)
     for stage, layers in enumerate(plan.stages, 1):
-        rows = np.array(layers) - 1
+        rows = np.array(layers, dtype=int) - 1
         bottom = 0.0
         for op in ("F", "G", "delta"):
             height = float(getattr(work, op)[rows].sum()) - (given[stage - 1] if op == "delta" else 0)
@@ -204,6 +205,8 @@ def sweep_panels(panels, *, ylabel="speedup over one processor", title=""):
     columns, letters = max(len(row) for row in panels), iter("abcdefghijklmnopqrstuvwxyz")
     figure, axes = new_figure(len(panels), columns, size=(2.75 * columns + 0.4, 2.5 * len(panels) + 0.5))
     for row, line in zip(axes, panels):
+        for axis in row[len(line):]:
+            axis.set_axis_off()
         for axis, (label, table) in zip(row, line.items()):
             if table.index.name != "processors":
                 ticks = [str(v) for v in table.index]

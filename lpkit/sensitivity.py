@@ -14,7 +14,7 @@ from lpkit.networks import Network, network
 from lpkit.periods import (
     algorithm1_periods, equal_layers_periods, movable_delta, optimal_periods, pipedream_periods,
 )  # fmt: skip
-from lpkit.sweep import PAPER_ARRAYS, PAPER_PROCESSORS, processor_counts
+from lpkit.sweep import PAPER_ARRAYS, PAPER_PROCESSORS, processor_counts, several
 from lpkit.systolic import Array
 
 __all__ = ["SENSITIVITY_CHOICES", "SENSITIVITY_VALUES", "agreement", "sensitivity",
@@ -67,8 +67,10 @@ def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=
     """
     options = SENSITIVITY_CHOICES | dict(choices or {})
     combinations = [c for c in (dict(zip(options, v)) for v in product(*options.values())) if _defined(c)]
-    nets = [n if isinstance(n, Network) else network(n) for n in networks]
-    processors = processor_counts(processors)
+    nets = [n if isinstance(n, Network) else network(n) for n in several(networks)]
+    arrays, batches, processors = several(arrays), several(batches), processor_counts(several(processors))
+    if not (combinations and nets and arrays and batches and processors):
+        raise ValueError("the study is empty; give at least one network, array, batch, processor count and option")
     periods = [_periods(net, combinations, arrays, batches, max(processors)) for net in nets]
     rows = []
     for baseline, planner in product(BASELINES, ("algorithm1", "optimal")):

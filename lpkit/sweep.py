@@ -64,9 +64,9 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     >>> rows[["planner", "period"]].values.tolist()
     [['pipedream', 43467592.0], ['optimal', 32159456.0]]
     """
-    networks = [n if isinstance(n, Network) else network(n) for n in _several(networks)]
-    processors, planners = processor_counts(_several(processors)), _several(planners)
-    jobs = list(product(networks, _several(arrays), _several(batches)))
+    networks = [n if isinstance(n, Network) else network(n) for n in several(networks)]
+    processors, planners = processor_counts(dict.fromkeys(several(processors))), list(dict.fromkeys(several(planners)))
+    jobs = list(product(*map(dict.fromkeys, (networks, several(arrays), several(batches)))))
     if not jobs or not processors or not planners:
         raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
     read = reading if isinstance(reading, Reading) else named_reading(reading)
@@ -77,8 +77,14 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     return pd.DataFrame([row for cell in bar for row in cell])
 
 
-def _several(values):
-    """`values` as a list; one text, number, network or array stands for itself."""
+def several(values):
+    """`values` as a list; one text, number, network or array stands for itself.
+
+    Examples
+    --------
+    >>> several("vgg16"), several(range(2))
+    (['vgg16'], [0, 1])
+    """
     single = isinstance(values, (str, Network, Array)) or not isinstance(values, Iterable)
     return [values] if single else list(values)
 

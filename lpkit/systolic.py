@@ -153,7 +153,7 @@ def gemm_cycles(M, K, N, rows, columns, *, dataflow="ws", convention="exact", fo
     M, K, N, read = _whole_arrays(M=M, K=K, N=N, read_pixels=M if read_pixels is None else read_pixels)
     rows, columns = _whole_arrays(most=LARGEST_SIDE, rows=rows, columns=columns)
     S_r, S_c, T = _spatial(M, K, N, dataflow)
-    folds = _checked_product(_ceil(S_r, rows), _ceil(S_c, columns), 2.0 * rows + columns + np.maximum(T, read) + rows)
+    folds = checked_product(_ceil(S_r, rows), _ceil(S_c, columns), 2.0 * rows + columns + np.maximum(T, read) + rows)
     if convention == "scalesim_v1":
         return _v1_cycles(S_r, S_c, T, rows, columns, *((read, 0) if dataflow == "ws" else (T, 1)))
     if fold_overlap == "preload_hidden":
@@ -192,7 +192,7 @@ def _whole_array(value, name, most):
     return array.astype(np.int64)
 
 
-def _checked_product(first, second, factor):
+def checked_product(first, second, factor):
     """first x second as int64, after making sure that the product with `factor` fits too."""
     if np.any(np.multiply(first, second, dtype=float) * factor > LARGEST_RESULT):
         raise ValueError("the result does not fit in 64 bits; use smaller sizes or split the product")
@@ -322,7 +322,7 @@ def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
     read = _read_pixels(layers, op, owner, M) if options["convention"] == "scalesim_v1" else None
     grows = "count" if batching == "per_image" else "K" if op == "G" else "M"
     M, K, count, read = (
-        v if grows != where or v is None else _checked_product(v, batches[:, None], 1.0)
+        v if grows != where or v is None else checked_product(v, batches[:, None], 1.0)
         for v, where in ((M, "M"), (K, "K"), (count, "count"), (read, "M"))
     )
     result = np.zeros((len(arrays), len(batches), len(layers)), dtype=np.int64)
@@ -330,7 +330,7 @@ def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
         which = [i for i, a in enumerate(arrays) if a.dataflow == dataflow]
         R, C = (np.array([getattr(arrays[i], side) for i in which])[:, None, None] for side in ("rows", "columns"))
         each = gemm_cycles(M, K, N, R, C, dataflow=dataflow, read_pixels=read, **options)
-        each = _checked_product(each, count, float(len(rows)))  # so that the sums over phases fit too
+        each = checked_product(each, count, float(len(rows)))  # so that the sums over phases fit too
         summed = np.zeros((len(which), *result.shape[1:]), dtype=np.int64)
         np.add.at(summed, (..., owner), each)
         result[which] = summed
@@ -379,7 +379,7 @@ def report(M, K, N, array):
     M, K, N, R, C = np.broadcast_arrays(*_whole_arrays(M=M, K=K, N=N), array.rows, array.columns)
     S_r, S_c, T = _spatial(M, K, N, array.dataflow)
     down, across = _ceil(S_r, R), _ceil(S_c, C)
-    macs = _checked_product(_checked_product(M, K, 1.0 * N), N, 1.0)
+    macs = checked_product(checked_product(M, K, 1.0 * N), N, 1.0)
     mapping = 100 * (S_r / (down * R)) * (S_c / (across * C))
     fold = R + C + T - 2 if array.dataflow == "os" else 2 * R + 2 * C + T - 3
     overall = 100 * (macs / np.maximum(total, 1)) / (1.0 * R * C)
@@ -391,8 +391,8 @@ def _traffic(M, K, N, down, across, edge, dataflow):
     """Elements read of the input and the filter, and written, by folds down and across the array."""
     reads = {"ws": (across, 1), "os": (across, down), "is": (1, across)}[dataflow]
     one = 1.0
-    ifmap = _checked_product(_checked_product(M, K, one), reads[0], one)
-    filt = _checked_product(_checked_product(K, N, one), reads[1], one)
+    ifmap = checked_product(checked_product(M, K, one), reads[0], one)
+    filt = checked_product(checked_product(K, N, one), reads[1], one)
     if dataflow == "os":
-        return ifmap, filt, _checked_product(M, N, 2.0) + _checked_product(down * across, edge, 2.0)
-    return ifmap, filt, _checked_product(_checked_product(M, N, one), down, one)
+        return ifmap, filt, checked_product(M, N, 2.0) + checked_product(down * across, edge, 2.0)
+    return ifmap, filt, checked_product(checked_product(M, N, one), down, one)

@@ -24,6 +24,7 @@ from lpkit.notebooks import notebook_ids, title
 from lpkit.partition import PLANNERS, plan
 from lpkit.planfile import stage_table, to_dict
 from lpkit.sources import kind_of, layer_costs, topology_report
+from lpkit.sweep import OPTIONS
 from lpkit.systolic import Array
 
 ROOT = Path(__file__).parents[1]
@@ -234,7 +235,8 @@ def test_plan_of_every_source(answer, folder, name, read):
 def test_every_planner(answer, planner):
     found = answer("plan", "resnet18", "--processors", 5, "--planner", planner, "--reading", "closest",
                    "--array", "64x64")
-    expected = plan(costs("resnet18", Array(64, 64), **READINGS["closest"].choices()), 5, planner)
+    expected = plan(costs("resnet18", Array(64, 64), **READINGS["closest"].choices()), 5, planner,
+                    **OPTIONS.get(planner, {}))  # fmt: skip
     assert found == json.loads(json.dumps(to_dict(expected)))
 
 
@@ -244,7 +246,8 @@ def test_four_processors_and_the_optimum_by_default(answer):
 
 def test_comparison_of_the_planners(answer, lpkit):
     found = answer("plan", "sample4", "-P", 3, "--reading", "closest", "--compare")["compare"]
-    plans = {name: plan(costs("sample4", **READINGS["closest"].choices()), 3, name) for name in PLANNERS}
+    plans = {name: plan(costs("sample4", **READINGS["closest"].choices()), 3, name, **OPTIONS.get(name, {}))
+             for name in PLANNERS}
     assert [row["planner"] for row in found] == list(PLANNERS)
     for row in found:
         ratio = float(plans["pipedream"].period) / float(plans[row["planner"]].period)

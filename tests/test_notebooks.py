@@ -18,7 +18,7 @@ from lpkit.notebooks import KERNELSPEC, joined, normalise, notebook_ids, noteboo
 from lpkit.parameters import parameters, values
 
 IDS = notebook_ids()
-WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "sensitivity"}
+WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "sensitivity", "retiming_playground", "stale_training"}
 WITHOUT_RESULTS = {"00_index", "explorer", "pprs_explorer"}
 MOST_CODE_CELLS = 8
 MOST_LINES = 12
@@ -36,6 +36,12 @@ VARIATIONS = {
     "lp_fig8_sweeps": {"networks": ["sample4"], "array_sizes": [32], "batches": [32], "processors": [2, 3]},
     "sensitivity": {"networks": ["sample4"], "array_sizes": [32], "processors": [2, 3]},
     "00_index": {"reading": "plain"},
+    "lp_fig1_backprop_dfg": {"layers": 8, "most_layers": 3},
+    "lp_fig2_retiming_steps": {"layers": 2, "stages": [1, 2]},
+    "lp_fig3_delayed_gradients": {"delays": [0, 3], "samples": 400, "seeds": 2},
+    "lp_fig5_delta_split": {"difference": 4},
+    "retiming_playground": {"graph": "biquad"},
+    "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
 }
 
 each = pytest.mark.parametrize("id", IDS)

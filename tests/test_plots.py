@@ -247,7 +247,6 @@ def test_stage_bars_stack_to_the_load_and_touch():
     assert "period 3.216e7 cycles" in axis.get_title() and "period 4.347e7 cycles" in other.get_title()
 
 
-@pytest.mark.xfail(strict=True, reason="the second delta'' is drawn over the first instead of on top of it")
 def test_two_deltas_taken_over_by_a_stage_stack():
     """Residual networks move two: that of a convolution and that of the projection beside it."""
     chain = Costs.from_times([4, 4, 4, 4], 0, [4, 4, 4, 0], unit="cycles")

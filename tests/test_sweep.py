@@ -112,9 +112,9 @@ def test_options_do_not_leak_from_one_sweep_into_the_next():
 def test_an_own_network_stands_beside_a_built_in_one():
     own = chain("own", 16, 32, 16)
     found = sweep([own, "sample4", network("sample4")], [32], batches=[32], processors=[2], planners=["pipedream"])
-    assert found["network"].tolist() == ["own", "sample4", "sample4"]
+    assert found["network"].tolist() == ["own", "sample4"]  # what stands twice in a grid counts once
     assert found["period"][0] == float(pipedream(costs(own), 2).period)
-    assert found["period"][1] == found["period"][2] == float(pipedream(costs("sample4"), 2).period)
+    assert found["period"][1] == float(pipedream(costs("sample4"), 2).period)
 
 
 @pytest.mark.parametrize("array", [64, "64x64", Array(64, 64)])

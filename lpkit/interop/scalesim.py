@@ -17,7 +17,7 @@ from lpkit.checks import choice, read_text, whole_number, write_atomically
 from lpkit.costs import Costs, bytes_of
 from lpkit.networks import ConvTranspose
 from lpkit.products import Shape, conv_shape, gemm_rows
-from lpkit.systolic import Array, as_array, cycles_grid, report
+from lpkit.systolic import Array, checked_product, as_array, cycles_grid, report
 
 __all__ = ["Topology", "TopologyLayer", "read_topology", "report_topology", "topology_costs", "write_topology"]
 
@@ -275,17 +275,21 @@ def report_topology(topology, array=Array(32, 32)):
     M, K, N = np.array([gemm_rows(layer.shape, "F")[0][:3] for _, layer in rows]).T
     batch = np.array([layer.batch for _, layer in rows])
     found = report(M, K, N, array)
+
+    def times_batch(values):
+        return checked_product(values, batch, 1.0)
+
     return pd.DataFrame({
         "LayerID": np.arange(len(rows)),
-        "Total Cycles": found.total_cycles * batch,
+        "Total Cycles": times_batch(found.total_cycles),
         "Stall Cycles": found.stall_cycles,
         "Overall Util %": found.overall_utilisation,
         "Mapping Efficiency %": found.mapping_efficiency,
         "Compute Util %": found.compute_utilisation,
         "Layer name": [name for name, _ in rows],
-        "SRAM IFMAP Reads": found.ifmap_reads * batch,
-        "SRAM Filter Reads": found.filter_reads * batch,
-        "SRAM OFMAP Writes": found.ofmap_writes * batch,
+        "SRAM IFMAP Reads": times_batch(found.ifmap_reads),
+        "SRAM Filter Reads": times_batch(found.filter_reads),
+        "SRAM OFMAP Writes": times_batch(found.ofmap_writes),
     })
 
 

@@ -1,0 +1,74 @@
+"""A data-flow graph from a file, and what the command line says of it: bound, period, registers, lags."""
+
+from pathlib import Path
+
+from lpkit.dfg import critical_path, iteration_bound
+from lpkit.flowgraph import exact_time
+from lpkit.interop.bench import read_bench
+from lpkit.interop.dfg_files import read_json
+from lpkit.retiming import min_period, min_registers, retime
+
+__all__ = ["read_graph", "retimed"]
+
+
+def read_graph(path):
+    """The graph in a JSON file, or an ISCAS netlist if the name ends in ``.bench``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As the readers.
+    """
+    return read_bench(path) if Path(path).suffix.lower() == ".bench" else read_json(path)
+
+
+def retimed(dfg, period="min", *, fewest=False):
+    """What retiming makes of `dfg`: numbers for people, and the lag of each node.
+
+    Parameters
+    ----------
+    dfg : DFG
+    period : "min", number or text
+        The clock period to reach.
+    fewest : bool
+        Choose, of all retimings with that period, one with the fewest registers (fan-out shared).
+
+    Returns
+    -------
+    (dict, dict)
+
+    Raises
+    ------
+    ValueError
+        If the period is no number or cannot be reached.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> ring = DFG({"a": 1, "b": 2}, [("a", "b", 0), ("b", "a", 2)])
+    >>> retimed(ring)[0]["period"], retimed(ring, 3)[0]["least period"], retimed(ring)[1]
+    ('2', '2', {'a': 0, 'b': 1})
+    """
+    best = min_period(dfg)
+    target = best.period if period == "min" else exact_time(_number(period), "period")
+    if fewest or period != "min":
+        best = min_registers(dfg, target)
+    after = retime(dfg, best.r)
+    bound = iteration_bound(dfg)
+    found = {
+        "nodes": len(dfg.nodes), "edges": len(dfg.edges), "iteration bound": str(bound.value),
+        "critical loop": " -> ".join(bound.loop[:12]) + (" ..." if len(bound.loop) > 12 else ""),
+        "period before": str(critical_path(dfg).period), "period": str(critical_path(after).period),
+        "least period": str(min_period(dfg).period), "registers before": dfg.registers(), "registers": after.registers(),
+    }
+    return found, {node: int(lag) for node, lag in best.r.items()}
+
+
+def _number(text):
+    """A period that may come as text."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return text
