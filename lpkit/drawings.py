@@ -90,7 +90,7 @@ def _draw_node(axis, node, place, name):
     kind = _kind(node)
     circle = Circle(place, RADIUS, facecolor=SHADES.get(kind, "white"), edgecolor="0.2", lw=0.9, zorder=3)
     axis.add_patch(circle)
-    axis.text(*place, name.replace("delta", "δ"), ha="center", va="center", fontsize=7, zorder=4)
+    axis.text(*place, name.replace("delta", "δ"), ha="center", va="center", fontsize=6.5, zorder=4)
     return circle
 
 
@@ -136,7 +136,7 @@ def _draw_loop(axis, place, delays, color, changed):
 
 def _label(axis, place, delays, changed):
     box = {"boxstyle": "round,pad=0.12", "facecolor": "#FBE3D6" if changed else "white", "edgecolor": "none"}
-    axis.text(*place, f"{delays}D" if delays > 1 else "D", fontsize=6.5, ha="center", va="center", zorder=5, bbox=box,
+    axis.text(*place, f"{delays}D" if delays > 1 else "D", fontsize=6, ha="center", va="center", zorder=5, bbox=box,
               color="#B03A00" if changed else "0.1")
 
 
@@ -161,7 +161,7 @@ def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Map
     place_of = {label: places.get(label, places) for label in panels}
     wide = max(max(x for x, _ in p.values()) - min(x for x, _ in p.values()) for p in place_of.values()) + 1.4
     tall = max(max(y for _, y in p.values()) - min(y for _, y in p.values()) for p in place_of.values()) + 1.9
-    figure, axes = new_figure(rows, columns, size=(0.78 * wide * columns, 0.78 * tall * rows))
+    figure, axes = new_figure(rows, columns, size=(0.66 * wide * columns, 0.66 * tall * rows))
     for axis in axes.flat[len(panels):]:
         axis.set_axis_off()
     for axis, (label, dfg) in zip(axes.flat, panels.items()):
@@ -223,9 +223,10 @@ def loss_curves(rows, *, title=""):
     figure, axes = new_figure(1, len(groups), size=(2.4 * len(groups) + 0.4, 3.2), sharey=True)
     for axis, (values, group) in zip(axes[0], groups):
         for method, part in group.groupby("method", sort=False):
-            loss = part.replace([np.inf], np.nan).groupby("epoch")["loss"]
-            axis.plot(loss.mean().index, loss.mean(), color=METHOD_COLORS[method], marker="o", ms=3, label=method)
-            axis.fill_between(loss.min().index, loss.min(), loss.max(), color=METHOD_COLORS[method], alpha=0.15, lw=0)
+            loss = part.groupby("epoch")["loss"].agg(["mean", "min", "max"]).replace(np.inf, np.nan)
+            axis.plot(loss.index, loss["mean"], color=METHOD_COLORS[method], marker="o", ms=3, label=method)
+            axis.fill_between(loss.index, loss["min"], loss["max"], where=loss["mean"].notna(),
+                              color=METHOD_COLORS[method], alpha=0.15, lw=0)
         axis.set(xlabel="epoch", title=", step size ".join(map(str, values)), yscale="log")
     axes[0][0].set_ylabel("training loss (cross-entropy)")
     handles, labels = axes[0][0].get_legend_handles_labels()
