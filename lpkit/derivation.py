@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from lpkit.backprop import backprop_dfg, operation, stages_after
 from lpkit.flowgraph import DFG, Edge, exact_time, execution_order, plain
-from lpkit.moves import delay_gradients, move, pipeline
+from lpkit.moves import delay_gradients, move, pipeline, shown_layers
 
 __all__ = ["Step", "derive", "split_delta", "stage_lags"]
 
@@ -175,7 +175,8 @@ def _moved(before, inside, k, stage):
     giving, taking = (leaving, entering) if k > 0 else (entering, leaving)
     text = (
         f"Stage {stage}, cutset around {_listed(inside)}: take {_delays(abs(k))} from each edge that {source} "
-        f"({_changes(giving)}) and give {'it' if abs(k) == 1 else 'them'} to each edge that {target} ({_changes(taking)})."
+        f"({_changes(giving)}) and give {'it' if abs(k) == 1 else 'them'} to each edge that {target} "
+        f"({_changes(taking)})."
     )
     lags = before.lags | {name: before.lags[name] + k for name in inside}
     return Step("", text, after, inside, k, lags)
@@ -241,14 +242,15 @@ def split_delta(dfg, layer, share, *, moved=None):
     Examples
     --------
     >>> split = split_delta(derive(3)[-1].dfg, 2, Fraction(1, 3))
-    >>> [tuple(edge) for edge in split.edges if edge.target in ("delta2'", "delta2''", "join2")]  # doctest: +NORMALIZE_WHITESPACE
-    [('delta3', "delta2'", 1), ('delta3', "delta2''", 0), ('U2', "delta2'", 3), ('U2', "delta2''", 2),
-     ('F1', 'join2', 3), ("delta2'", 'join2', 0), ("delta2''", 'join2', 1)]
+    >>> [tuple(edge) for edge in split.edges if edge.target == "delta2'"]
+    [('delta3', "delta2'", 1), ('U2', "delta2'", 3)]
+    >>> [tuple(edge) for edge in split.edges if "delta2''" in edge]
+    [('delta3', "delta2''", 0), ('U2', "delta2''", 2), ("delta2''", 'join2', 1)]
     """
     delta, (stays, goes, join) = f"delta{layer}", (f"delta{layer}'", f"delta{layer}''", f"join{layer}")
     if delta not in dfg.index:
         there = [operation(name)[1] for name in dfg.nodes if operation(name)[0] == "delta"]
-        raise ValueError(f"layer {layer} has no delta to split; layers that have: {', '.join(map(str, there)) or 'none'}")
+        raise ValueError(f"layer {layer} has no delta to split; layers that have one: {shown_layers(there)}")
     share = exact_time(share, "share")
     if share > 1:
         raise ValueError(f"share is {share}; it must be from 0 to 1")

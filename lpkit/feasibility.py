@@ -11,22 +11,24 @@ are corrected one by one; the walk is the positive cycle of its difference const
 
 from collections import deque
 from dataclasses import dataclass
-from types import SimpleNamespace
+from itertools import pairwise
 
 import numpy as np
 
-from lpkit.bounds import iteration_bound
 from lpkit.flowgraph import outgoing, topological
+from lpkit.ties import tied
 
-__all__ = ["Labels", "Wiring", "first_labels", "lower", "tied", "tied_bound", "warm_lags", "wiring"]
-
-BUS = ""  # stands for the world outside, which joins the hosts; no node has an empty name
+__all__ = ["Labels", "Wiring", "first_labels", "lower", "wiring"]
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """A graph as Python lists: edges (target, delays) and time of each node, hosts, and `same`: one node for all hosts."""
+    """A graph as Python lists: edges (target, delays) and time of each node, hosts, and `same`: one node for all hosts.
 
+    `arrays` are the sources, targets and delays of all edges once more.
+    """
+
+    arrays: tuple
     edges: list
     times: list
     hosts: list
@@ -56,72 +58,12 @@ def wiring(dfg):
     >>> wiring(DFG({"a": 2, "b": 3}, [("a", "b", 0), ("b", "a", 2)])).edges
     [[(1, 0)], [(0, 2)]]
     """
-    edges = [[] for _ in dfg.nodes]
-    for u, v, w in zip(dfg.tails.tolist(), dfg.heads.tolist(), dfg.delays.tolist()):
-        edges[u].append((v, w))
+    starts, targets, order = outgoing(len(dfg.nodes), dfg.tails, dfg.heads)
+    pairs = list(zip(targets, dfg.delays[order].tolist()))
+    edges = [pairs[start:end] for start, end in pairwise(starts)]
     hosts = [dfg.index[host] for host in dfg.hosts]
-    return Wiring(edges, dfg.whole_times.tolist(), hosts, tied(dfg).tolist())
-
-
-def tied(dfg):
-    """For each node the first that shares its lag: the first host for all hosts, else the node itself (nodes,).
-
-    Examples
-    --------
-    >>> from lpkit.dfg import DFG
-    >>> tied(DFG({"x": 0, "a": 1, "y": 0}, [("x", "a", 0), ("a", "y", 0)], hosts=("x", "y"))).tolist()
-    [0, 1, 0]
-    """
-    same = np.arange(len(dfg.nodes))
-    same[[dfg.index[host] for host in dfg.hosts]] = dfg.index[dfg.hosts[0]] if dfg.hosts else 0
-    return same
-
-
-def tied_bound(dfg):
-    """The iteration bound of `dfg` with its hosts joined outside by one delay: no retiming has a shorter period.
-
-    A path from host to host with W delays keeps them, as hosts keep their lag, and so it has W + 1 stretches.
-
-    Examples
-    --------
-    >>> from lpkit.dfg import DFG
-    >>> line = DFG({"in": 0, "a": 3, "b": 4, "out": 0}, [("in", "a", 0), ("a", "b", 1), ("b", "out", 0)])
-    >>> tied_bound(line).value, tied_bound(DFG(line.times, line.edges, ("in", "out"))).value
-    (Fraction(0, 1), Fraction(7, 2))
-    """
-    hosts = np.array([dfg.index[host] for host in dfg.hosts], dtype=np.int64)
-    if len(hosts) < 2 or not np.isin(hosts, dfg.heads).any():
-        return iteration_bound(dfg)
-    bus, ones = np.full(len(hosts), len(dfg.nodes)), np.ones(len(hosts), dtype=np.int64)
-    return iteration_bound(SimpleNamespace(
-        nodes=(*dfg.nodes, BUS),
-        tails=np.concatenate([dfg.tails, hosts, bus]),
-        heads=np.concatenate([dfg.heads, bus, hosts]),
-        delays=np.concatenate([dfg.delays, 0 * ones, ones]),
-        whole_times=np.append(dfg.whole_times, 0),
-        denominator=dfg.denominator,
-    ))  # fmt: skip
-
-
-def warm_lags(dfg, bound):
-    """Lags with a period below max(bound, longest node) + longest node, from the potentials of the bound.
-
-    With x = (t - d) / T, each edge u -> v gives x(u) - x(v) <= w - t(v) / T. So floor(x) is legal, and along a path
-    without a delay the times of all nodes but the first add up to less than T. Hosts may still differ by one.
-
-    Examples
-    --------
-    >>> from lpkit.dfg import DFG, iteration_bound
-    >>> ring = DFG({"a": 2, "b": 2, "c": 2}, [("a", "b", 0), ("b", "c", 0), ("c", "a", 3)])
-    >>> warm_lags(ring, iteration_bound(ring))
-    [1, 2, 3]
-    """
-    times = dfg.whole_times.tolist()
-    scale = bound.denominator // dfg.denominator
-    period = max(int(bound.value * bound.denominator), scale * max(times))
-    if period == 0:
-        return [0] * len(times)
-    return [(scale * time - d) // period for time, d in zip(times, bound.potentials.tolist())]
+    arrays = dfg.tails, dfg.heads, dfg.delays
+    return Wiring(arrays, edges, dfg.whole_times.tolist(), hosts, tied(dfg).tolist())
 
 
 def first_labels(graph, lags):
@@ -137,9 +79,9 @@ def first_labels(graph, lags):
     lags = _level_hosts(graph, lags)
     count = len(lags)
     labels = Labels(lags, graph.times.copy(), list(range(count)), [None] * count, [None] * count)
-    tight = [(u, v) for u, edges in enumerate(graph.edges) for v, w in edges if w + lags[v] <= lags[u]]
-    ends = np.array(tight, dtype=np.int64).reshape(-1, 2)
-    starts, targets, _ = outgoing(count, ends[:, 0], ends[:, 1])
+    (tails, heads, delays), place = graph.arrays, np.array(lags)
+    tight = delays + place[heads] <= place[tails]
+    starts, targets, _ = outgoing(count, tails[tight], heads[tight])
     _settle(graph, labels, sum(graph.times), topological(starts, targets))
     return labels
 
@@ -148,7 +90,7 @@ def _level_hosts(graph, lags):
     """Lags with one for all hosts: that of the last host that something feeds; else the first, which is then legal."""
     if not graph.hosts:
         return list(lags)
-    fed = {v for edges in graph.edges for v, _ in edges}.intersection(graph.hosts)
+    fed = set(graph.hosts).intersection(graph.arrays[1].tolist())
     level = max(lags[host] for host in fed) if fed else min(lags[host] for host in graph.hosts)
     held = set(graph.hosts)
     return [level if place in held else lag for place, lag in enumerate(lags)]
@@ -227,21 +169,26 @@ def _settle(graph, labels, limit, first, cuts=None):
         queued[u] = 0
         lag_u, done_u = lags[u], arrivals[u]
         for v, w in graph.edges[u]:
-            lag, done, parent, begin, edge = lag_u - w, done_u + times[v], u, begins[u], (u, w)
-            if done > limit:
-                lag, done, parent, begin, edge = lag + 1, times[v], begin, v, None
+            lag, done = lag_u - w, done_u + times[v]
+            waits = done > limit
+            if waits:
+                lag, done = lag + 1, times[v]
             if lag < lags[v] or (lag == lags[v] and done <= arrivals[v]):
                 continue
             if lag > lags[v]:
-                if cuts is not None and begin == v:
+                if waits and cuts is not None:
                     cuts += _long_path(graph, labels, limit, v, (u, w))
+                parent = begins[u] if waits else u
                 others = _raise_lag(graph, labels, parent, v, lag)
                 if others is None:
                     return [(parent, v)]
                 _join(queue, queued, others)
                 countdown -= 1
-            arrivals[v], begins[v], before[v] = done, begin, edge
-            _join(queue, queued, (v,))
+            arrivals[v] = done
+            begins[v], before[v] = (v, None) if waits else (begins[u], (u, w))
+            if not queued[v]:
+                queued[v] = 1
+                queue.append(v)
         if countdown <= 0:
             countdown = patience
             walk = _closed_walk(graph, labels.parents)

@@ -168,7 +168,7 @@ def _layer_bytes(sizes, layers, batch, bytes_per_element):
     else:
         raise ValueError(f"sizes is a {type(sizes).__name__}; give a Network or Costs")
     if len(lists[0]) != layers:
-        raise ValueError(f"sizes has {len(lists[0])} layers, but the graph has {layers}; give those of the same network")
+        raise ValueError(f"sizes has {len(lists[0])} layers, but the graph has {layers}; give those of its network")
     return lists
 
 

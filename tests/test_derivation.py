@@ -117,9 +117,8 @@ def test_bound_after_insertion(stages, data):
     L, S = len(stages), stages_after(stages)
     column = st.lists(st.integers(0, 9), min_size=L, max_size=L)
     times = {kind: data.draw(column) for kind in ("F", "G", "delta", "U")} | {"E": data.draw(st.integers(0, 9))}
-    loop = [
-        sum(times["F"][l:]) + times["E"] + sum(times["delta"][l + 1 :]) + times["G"][l] + times["U"][l] for l in range(L)
-    ]
+    F, G, delta, U, E = (times[kind] for kind in ("F", "G", "delta", "U", "E"))
+    loop = [sum(F[l:]) + E + sum(delta[l + 1 :]) + G[l] + U[l] for l in range(L)]
     sequential = backprop_dfg(L, times=times)
     assert iteration_bound(sequential).value == max(loop)
     pipelined = derive(sequential, stages)[-1].dfg
@@ -155,8 +154,8 @@ def test_words_of_the_example():
     texts = [step.text for step in derive(3)]
     assert texts[0] == (
         "Pipeline: put 2 delays, one for each boundary between stages, on every edge of the feedforward cutsets where "
-        "data enters and leaves (X -> F1: 2, X -> G1: 2, T -> E: 2). Delay the gradients: put twice the number of later "
-        "stages between gradient and update (G1 -> U1: 4, G2 -> U2: 2)."
+        "data enters and leaves (X -> F1: 2, X -> G1: 2, T -> E: 2). Delay the gradients: put twice the number of "
+        "later stages between gradient and update (G1 -> U1: 4, G2 -> U2: 2)."
     )
     assert texts[2] == (
         "Stage 1, cutset around F1, U1: take 2 delays from each edge that enters (X -> F1: 2 to 0, G1 -> U1: 2 to 0) "
@@ -181,7 +180,7 @@ def test_one_stage_is_plain_training():
         (lambda: derive(0), "the number of layers is 0"),
         (lambda: derive("vgg61"), "did you mean"),
         (lambda: derive(derive(2)[-1].dfg), "the derivation starts from sequential training"),
-        (lambda: split_delta(backprop_dfg(3), 1, 1), "layer 1 has no delta to split; layers that have: 2, 3"),
+        (lambda: split_delta(backprop_dfg(3), 1, 1), "layer 1 has no delta to split; layers that have one: 2, 3"),
         (lambda: split_delta(backprop_dfg(3), 2, 2), "share is 2; it must be from 0 to 1"),
         (lambda: split_delta(backprop_dfg(3), 2, 0.3), "share is 0.3; it must be a whole number or a Fraction"),
         (lambda: split_delta(derive(3)[-1].dfg, 2, 1, moved=2), "takes 2 from edge delta3 -> delta2'', which has 1"),

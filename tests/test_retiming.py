@@ -1,4 +1,4 @@
-"""Retiming: legal moves, the shortest period and the fewest registers, against recorded answers and all-pairs oracles."""
+"""Retiming: legal moves, shortest period, fewest registers, against recorded answers and all-pairs oracles."""
 
 import json
 import sys
@@ -98,10 +98,12 @@ def fewest_by_linprog(dfg, rows, shared):
             matrix.append(np.eye(count)[index[v]] - np.eye(count)[n + index[u]])
             bound.append(-w)
         else:
-            cost[index[v]], cost[index[u]], constant = cost[index[v]] + 1, cost[index[u]] - 1, constant + w
+            constant += w
+            cost[index[v]] += 1
+            cost[index[u]] -= 1
     for u in {edge.source for edge in dfg.edges} if shared else ():
         cost[n + index[u]], cost[index[u]] = 1, cost[index[u]] - 1
-    found = linprog(cost, A_ub=np.array(matrix), b_ub=bound, bounds=(-50, 50))
+    found = linprog(cost, A_ub=np.reshape(matrix, (-1, count)), b_ub=bound, bounds=(-50, 50))
     return round(found.fun) + constant
 
 
@@ -283,7 +285,8 @@ def test_period_lies_between_its_bounds(dfg):
 
 
 def test_hosts_keep_the_delays_between_them():
-    line = DFG({"in": 0, "a": 3, "b": 4, "c": 4, "out": 0}, [("in", "a", 0), ("a", "b", 0), ("b", "c", 1), ("c", "out", 0)])
+    edges = [("in", "a", 0), ("a", "b", 0), ("b", "c", 1), ("c", "out", 0)]
+    line = DFG({"in": 0, "a": 3, "b": 4, "c": 4, "out": 0}, edges)
     assert min_period(line).period == 4
     tied = replace(line, hosts=("in", "out"))
     found = min_period(tied)
