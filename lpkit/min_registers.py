@@ -88,6 +88,7 @@ def min_registers(dfg, period=None, *, weights=None, shared=True, solver="highs"
     ValueError: no retiming has a period of 0; the shortest possible is 3
     """
     scaled, unit = whole_weights(dfg, weights)
+    period = None if period is None else exact_time(period, "period")
     lags, graph, programme = _start(dfg, period), wiring(dfg), programme_of(dfg, scaled, shared)
     limit = sum(graph.times) if period is None else period * dfg.denominator // 1
     while True:
@@ -106,7 +107,6 @@ def _start(dfg, period):
     """Lags that reach the period."""
     if period is None:
         return [0] * len(dfg.nodes)
-    exact_time(period, "period")
     lags = lags_for_period(dfg, period)
     if lags is None:
         shortest = min_period(dfg).period
