@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from lpkit.checks import unknown_name, whole_number
 from lpkit.flowgraph import DFG
+from lpkit.orders import weak_components
 
 __all__ = ["Cutset", "cutset", "slow", "unfold"]
 
@@ -89,9 +88,8 @@ def _side_of_edges(dfg, edges):
     for missing in pairs.keys() - {edge[:2] for edge in dfg.edges}:
         raise ValueError(f"there is no edge {missing[0]} -> {missing[1]} in the graph; a cutset is made of its edges")
     kept = np.array([edge[:2] not in pairs for edge in dfg.edges])
-    count = len(dfg.nodes)
-    graph = csr_array((np.ones(kept.sum()), (dfg.tails[kept], dfg.heads[kept])), shape=(count, count))
-    parts, part_of = connected_components(graph, directed=False)
+    part_of = weak_components(len(dfg.nodes), dfg.tails[kept], dfg.heads[kept])
+    parts = int(part_of.max()) + 1
     cut = [(int(part_of[dfg.index[u]]), int(part_of[dfg.index[v]])) for u, v in pairs]
     sides = _two_sides(parts, cut)
     for (u, v), (a, b) in zip(pairs, cut):

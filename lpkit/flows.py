@@ -8,8 +8,6 @@ Source: Ahuja, Magnanti & Orlin, "Network Flows" (1993), chapters 9 and 11; Kov√
 """
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csc_array
 
 from lpkit.checks import choice
 
@@ -73,6 +71,9 @@ def _by_highs(supply, tails, heads, costs):
     """By the dual simplex, which starts optimal but unbalanced; presolving a network only slows it, up to tenfold."""
     arcs, ones = np.arange(len(tails)), np.ones(len(tails))
     ends = np.concatenate([tails, heads]), np.concatenate([arcs, arcs])
+    from scipy.optimize import linprog  # takes longer to import than all of lpkit
+    from scipy.sparse import csc_array
+
     balance = csc_array((np.concatenate([ones, -ones]), ends), shape=(len(supply), len(tails)))
     found = linprog(costs, A_eq=balance, b_eq=supply, bounds=(0, None), method="highs-ds", options={"presolve": False})
     if found.x is None:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from lpkit.feasibility import first_labels, lower, wiring
 from lpkit.flowgraph import critical_path, plain
 from lpkit.moves import retime
+from lpkit.orders import weak_components
 from lpkit.period_proofs import certificate_of_bound, certificate_of_walk, proves_period
 from lpkit.ties import tied_bound, warm_lags
 
@@ -120,16 +119,11 @@ def settled_lags(dfg, lags):
     hosts = np.array([dfg.index[host] for host in dfg.hosts], dtype=np.int64)
     tails = np.concatenate([dfg.tails, hosts[:-1]])
     heads = np.concatenate([dfg.heads, hosts[1:]])
-    parts = _weak_components(len(dfg.nodes), tails, heads)
+    parts = weak_components(len(dfg.nodes), tails, heads).tolist()
     zero = {}
     for place in [*hosts.tolist(), *range(len(lags))]:
         zero.setdefault(parts[place], lags[place])
     return {name: int(lag - zero[part]) for name, lag, part in zip(dfg.nodes, lags, parts)}
-
-
-def _weak_components(count, tails, heads):
-    graph = csr_array((np.ones(len(tails), dtype=np.int8), (tails, heads)), shape=(count, count))
-    return connected_components(graph, directed=True, connection="weak")[1].tolist()
 
 
 def verify_min_period(dfg, found):

@@ -1,10 +1,8 @@
 """Orders and components of a graph whose nodes are numbered 0..n-1, and two small ways of writing things down."""
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
-__all__ = ["outgoing", "plain", "shown_path", "strong_components", "topological"]
+__all__ = ["outgoing", "plain", "shown_path", "strong_components", "weak_components", "topological"]
 
 SHOWN = 12  # nodes of a path that an error names
 
@@ -51,9 +49,26 @@ def strong_components(count, tails, heads):
     >>> bool(labels[0] == labels[1] != labels[2])
     True
     """
-    present = np.ones(len(tails), dtype=np.int8)
-    graph = csr_array((present, (tails, heads)), shape=(count, count))
-    return connected_components(graph, directed=True, connection="strong")[1]
+    return _components(count, tails, heads, "strong")
+
+
+def weak_components(count, tails, heads):
+    """Label of the connected component of each of `count` nodes, whichever way the edges point.
+
+    Examples
+    --------
+    >>> weak_components(4, np.array([0, 1, 3]), np.array([1, 0, 2])).tolist()
+    [0, 0, 1, 1]
+    """
+    return _components(count, tails, heads, "weak")
+
+
+def _components(count, tails, heads, connection):
+    from scipy.sparse import csr_array  # takes longer to import than all of lpkit
+    from scipy.sparse.csgraph import connected_components
+
+    graph = csr_array((np.ones(len(tails), dtype=np.int8), (tails, heads)), shape=(count, count))
+    return connected_components(graph, directed=True, connection=connection)[1]
 
 
 def shown_path(path):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from lpkit.bounds import Bound, iteration_bound, reduced_slack
 from lpkit.flowgraph import exact_time
@@ -136,6 +134,9 @@ def _shortest_loops(count, tails, heads, lengths):
     first = np.ones(len(order), dtype=bool)
     first[1:] = (tails[1:] != tails[:-1]) | (heads[1:] != heads[:-1])  # a sparse matrix would add parallel edges up
     tails, heads, lengths = tails[first], heads[first], lengths[first]
+    from scipy.sparse import csr_array  # takes longer to import than all of lpkit
+    from scipy.sparse.csgraph import dijkstra
+
     graph = csr_array((lengths.astype(float), (tails, heads)), shape=(count, count))
     shortest, rows = np.full(count, np.inf), max(AT_ONCE // count, 1)
     for start in range(0, count, rows):
