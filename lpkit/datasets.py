@@ -81,7 +81,7 @@ def cifar10(path, *, train=None, test=None, images=None, dtype=np.float32):
         ``cifar-10-batches-bin`` of these; or an .npz file with arrays ``jpeg`` (bytes of all images, one after the
         other), ``offsets``, ``label`` and ``is_test``, or ``x_train_png`` (n, 32, 32, 3) and ``y_train_png``, or both.
     train, test : int, optional
-        How many images at most, the first ones.
+        How many images at most, spread evenly over the file: its images may be in the order of their classes.
     images : {"jpeg", "lossless"}, optional
         Which images of an .npz file; jpeg where it has both. Of the lossless ones the last quarter is for testing.
 
@@ -157,9 +157,15 @@ def _from_folder(folder, train, test):
     folder = inner if inner.is_dir() else folder
     parts = []
     for names, most in (([f"data_batch_{n}.bin" for n in range(1, 6)], train), (["test_batch.bin"], test)):
-        records = np.concatenate([_records(folder / name) for name in names])[:most]
+        records = np.concatenate([_records(folder / name) for name in names])
+        records = records[_spread(len(records), most)]
         parts += [records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)]
     return parts
+
+
+def _spread(count, most):
+    """Places of at most `most` of `count` things, evenly apart."""
+    return np.arange(count) if most is None or most >= count else np.arange(most) * count // most
 
 
 def _records(path):
@@ -207,7 +213,8 @@ def _from_lossless(path, arrays, train, test):
     y = _array(path, arrays, "y_train_png", np.integer, (len(x),)).astype(np.int64)
     _check_labels(path, y)
     cut = len(x) - len(x) // 4
-    return x[:cut][:train], y[:cut][:train], x[cut:][:test], y[cut:][:test]
+    few, fewer = _spread(cut, train), cut + _spread(len(x) - cut, test)
+    return x[few], y[few], x[fewer], y[fewer]
 
 
 def _from_jpeg(path, arrays, train, test):
@@ -220,7 +227,8 @@ def _from_jpeg(path, arrays, train, test):
         raise ValueError(f"offsets in {str(path)!r} do not rise within the {len(data)} bytes of jpeg; is it cut off?")
     open_image = _library("PIL.Image", "Pillow").open
     parts = []
-    for places in (np.flatnonzero(~is_test)[:train], np.flatnonzero(is_test)[:test]):
+    for chosen, most in ((~is_test, train), (is_test, test)):
+        places = np.flatnonzero(chosen)[_spread(np.count_nonzero(chosen), most)]
         pixels = [_decoded(path, open_image, data[ends[i] : ends[i + 1]].tobytes(), i) for i in places.tolist()]
         parts += [np.array(pixels, np.uint8).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2), label[places]]
     return parts

@@ -173,8 +173,10 @@ def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Map
 
 
 @styled
-def delay_curves(curves, bounds, *, title=""):
-    """Learning curves for each delay, and the largest step size against the delay (LayerPipe, Fig. 3).
+def delay_curves(curves, bounds, block, *, title=""):
+    """The graph of a delayed update, learning curves for each delay, and the largest step size against the delay.
+
+    The first panel is LayerPipe's Fig. 3.
 
     Parameters
     ----------
@@ -182,8 +184,12 @@ def delay_curves(curves, bounds, *, title=""):
         Squared errors, from `lpkit.dlms.learning_curves`.
     bounds : pandas.DataFrame
         Columns ``M``, ``largest step (theory)``, ``largest step (measured)``.
+    block : DFG
+        A backprop graph of one layer.
     """
-    figure, ((left, right),) = new_figure(1, 2, size=(8.6, 3.3))
+    figure, ((first, left, right),) = new_figure(1, 3, size=(10.6, 3.3))
+    draw_graph(first, block, backprop_places(block))
+    first.set_title("W(n+1) = W(n) - η G(n-M)")
     shades = np.linspace(0.15, 0.9, len(curves))
     for (M, curve), shade in zip(curves.items(), shades):
         mean, width = curve.mean(axis=1), max(1, len(curve) // 60)

@@ -9,7 +9,7 @@ from matplotlib.patches import Circle, FancyArrowPatch
 
 from lpkit import drawings
 from lpkit.dfg import DFG, backprop_dfg, iteration_bound
-from lpkit.retiming import derive, split_delta
+from lpkit.retiming import delay_gradients, derive, split_delta
 
 SPLIT = split_delta(derive(3)[-1].dfg, 2, 1)
 
@@ -48,7 +48,9 @@ def test_the_critical_loop_is_drawn_strong():
 
 def test_curves_show_what_they_are_given():
     bounds = pd.DataFrame({"M": [0, 2], "largest step (theory)": [2, 0.6], "largest step (measured)": [1.9, 0.7]})
-    left, right = drawings.delay_curves({0: np.ones((90, 2)), 2: 3 * np.ones((90, 2))}, bounds).axes
+    curves = {0: np.ones((90, 2)), 2: 3 * np.ones((90, 2))}
+    block, left, right = drawings.delay_curves(curves, bounds, delay_gradients(backprop_dfg(1), {1: 7})).axes
+    assert "7D" in [text.get_text() for text in block.texts]
     assert [line.get_ydata().max() for line in left.lines] == pytest.approx([1, 3])
     assert right.lines[1].get_ydata().tolist() == [1.9, 0.7]
     rows = pd.DataFrame([("none", 0.1, s, e, 1.0 * s + e) for s in (0, 2) for e in (1, 2)],
