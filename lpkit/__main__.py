@@ -5,6 +5,7 @@ traceback).
 """
 
 import json
+import re
 import shutil
 import sys
 
@@ -40,9 +41,13 @@ def main(arguments=None):
     except SystemExit:  # click's answer to a broken pipe: the reader has gone, nothing is wrong
         return 0
     except OSError as error:
-        return _fail(f"{error.filename!r}: {error.strerror}" if error.strerror else error)
+        place = "cannot write what was found" if error.filename is None else repr(error.filename)
+        return _fail(f"{place}: {error.strerror}" if error.strerror else error)
     except ValueError as error:
         return _fail(error)
+    except (ArithmeticError, RecursionError, MemoryError) as error:
+        return _fail(f"this cannot be computed here ({': '.join([type(error).__name__, *map(str, error.args[:1])])}); "
+                     "use smaller sizes or a smaller file")
     return status if isinstance(status, int) else 0
 
 
@@ -62,8 +67,20 @@ def _each_export(arguments):
 
 
 def _fail(message, status=2):
-    click.echo("lpkit: " + " ".join(str(message).split()), err=True)
+    click.echo("lpkit: " + _brief(" ".join(str(message).split())), err=True)
     return status
+
+
+def _brief(line):
+    """`line` with the middle left out of what is too long for an error: words that a file holds, numbers of 400 digits.
+
+    Examples
+    --------
+    >>> _brief("batch is '" + "9" * 5000 + "'; it must be a number")
+    "batch is '9999999999999999999999999999999...9999999999999999999'; it must be a number"
+    """
+    line = re.sub(r"(?<!\S)(\S{32})\S{400,}(\S{21})(?!\S)", r"\1...\2", line)
+    return line if len(line) <= 2000 else f"{line[:1200]} ... {line[-600:]}"
 
 
 def _show(frame, as_json, *, head=None, foot=()):
@@ -162,7 +179,7 @@ def _number(value):
 @AS_JSON
 def plan(source, processors, planner, compare, export, as_json, **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be."""
-    from lpkit.checks import write_atomically
+    from lpkit.checks import check_writable, write_all
     from lpkit.partition import plan as make
     from lpkit.planfile import plan_text, stage_table, to_dict
     from lpkit.sources import layer_costs
@@ -170,9 +187,10 @@ def plan(source, processors, planner, compare, export, as_json, **choices):
 
     found = layer_costs(source, **choices)
     made = make(found, _whole(processors), planner, **OPTIONS.get(planner, {}))
-    texts = [(path, plan_text(made, path)) for path in export]  # every name is checked before a file is written
-    for path, text in texts:
-        write_atomically(path, text)
+    texts = {path: plan_text(made, path) for path in export}  # all names and places are checked before any is written
+    for path in texts:
+        check_writable(path)
+    write_all(texts)
     if as_json:
         return _dump(to_dict(made) | ({"compare": _compared(found, made).to_dict("records")} if compare else {}))
     click.echo(f"{found.name}: {planner}, {len(made.ends)} stages")

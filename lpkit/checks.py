@@ -4,14 +4,25 @@ Every error is one sentence: what was given, what is allowed, what to do.
 """
 
 import difflib
+import errno
+import math
 import numbers
 import os
+import re
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole_number", "pair", "choice", "unknown_name", "read_text", "write_atomically"]
+import numpy as np
+
+__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "shown", "read_text", "write_atomically",
+           "write_all", "check_writable"]
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
+LONGEST_SHOWN = 60  # characters of a value in a message
+MOST_KNOWN = 16  # names listed in a message
+MOST_COMPARED = 5000  # names among which near ones are sought
+LARGEST_FILE = 2**28  # bytes; a file of text that is read whole
 
 
 def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
@@ -33,11 +44,43 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
     ...
     ValueError: batch is 0; it must be a whole number from 1 to 1099511627776
     """
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and least <= value <= most
-    if not number or value != int(value):
-        shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
-        raise ValueError(f"{name} is {shown!r}; it must be a whole number from {least} to {most}")
+    value = plain(value)
+    number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.timedelta64))
+    if not number or not least <= value <= most or value != int(value):
+        raise ValueError(f"{name} is {shown(value)}; it must be a whole number from {least} to {most}")
     return int(value)
+
+
+def plain(value):
+    """A numpy scalar (or an array of no dimension) as the Python value it stands for; anything else as it is.
+
+    Examples
+    --------
+    >>> plain(np.float16(3)), plain("3")
+    (3.0, '3')
+    """
+    scalar = isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 and value.dtype.kind in "biufcUS"
+    return value.item() if scalar else value
+
+
+def shown(value, most=LONGEST_SHOWN):
+    """`value` as a message shows it: a plain Python value on one line, cut after about `most` characters.
+
+    Examples
+    --------
+    >>> print(shown(np.int64(3)), shown("x" * 5000, 6), shown(10**5000))
+    3 'xxxxxx...' a whole number of about 5001 digits
+    """
+    value = plain(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= most else value[:most] + "...")
+    if isinstance(value, int) and value.bit_length() > 4096:
+        return f"a whole number of about {int(value.bit_length() * math.log10(2)) + 1} digits"
+    try:
+        text = re.sub(r"\s*\n\s*", " ", str(value) if isinstance(value, np.generic) else repr(value))
+    except ValueError:  # it holds a whole number of more digits than Python writes
+        return f"a {type(value).__name__} of very long numbers"
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def pair(value, name, *, least=1):
@@ -48,9 +91,10 @@ def pair(value, name, *, least=1):
     >>> pair(3, "kernel"), pair((1, 7), "kernel")
     ((3, 3), (1, 7))
     """
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    several = isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    values = tuple(value) if several else (value, value)
     if len(values) != 2:
-        raise ValueError(f"{name} is {value!r}; it must be one whole number or a pair (vertical, horizontal)")
+        raise ValueError(f"{name} is {shown(value)}; it must be one whole number or a pair (vertical, horizontal)")
     return tuple(whole_number(v, name, least=least) for v in values)
 
 
@@ -62,8 +106,10 @@ def choice(value, name, allowed):
     >>> choice("ws", "dataflow", ("ws", "os", "is"))
     'ws'
     """
-    if value in allowed:
-        return value
+    given = plain(value)
+    for known in allowed:
+        if given is known or (isinstance(given, type(known)) and given == known):
+            return known
     raise unknown_name(value, name, allowed)
 
 
@@ -75,9 +121,16 @@ def unknown_name(value, name, allowed):
     >>> print(unknown_name("vgg61", "network", ["alexnet", "vgg16"]))
     network is 'vgg61'; did you mean 'vgg16'? Known: 'alexnet', 'vgg16'
     """
-    near = difflib.get_close_matches(str(value), [str(a) for a in allowed], n=3)
-    hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return ValueError(f"{name} is {value!r};{hint} Known: {', '.join(map(repr, allowed))}")
+    allowed = list(allowed)
+    near = difflib.get_close_matches(_start(value), map(_start, allowed[:MOST_COMPARED]), n=3)
+    hint = f" did you mean {' or '.join(map(shown, near))}?" if near else ""
+    more = f" and {len(allowed) - MOST_KNOWN} more" if len(allowed) > MOST_KNOWN else ""
+    return ValueError(f"{name} is {shown(value)};{hint} Known: {', '.join(shown(a, 40) for a in allowed[:MOST_KNOWN])}{more}")
+
+
+def _start(name):
+    """What is compared of a name; a longer one is near to nothing."""
+    return name[:LONGEST_SHOWN] if isinstance(name, str) else shown(name)
 
 
 def read_text(path):
@@ -86,13 +139,18 @@ def read_text(path):
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, or it is a folder, is not text or is empty.
+        If there is no such file, or it is a folder, a pipe or a device, is larger than 256 MB, is not text or is
+        empty.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; give a file in it")
+    if not path.is_file():  # a device may have no end, and a pipe can be read only once
+        raise ValueError(f"{str(path)!r} is a pipe or a device; write what it gives to a file and give that")
+    if (size := path.stat().st_size) > LARGEST_FILE:
+        raise ValueError(f"{str(path)!r} has {size:,} bytes; files of at most {LARGEST_FILE:,} bytes are read")
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,21 +172,69 @@ def write_atomically(path, content):
     ValueError
         If the folder cannot be made or written to.
     """
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    temporary = None
+    write_all({path: content})
+    return Path(path)
+
+
+def write_all(contents):
+    """Write several files, a dict of path -> str or bytes; all lie there under temporary names before one is renamed.
+
+    Raises
+    ------
+    ValueError
+        If one of them cannot be written: then none is.
+    """
+    staged = {}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        for path, content in contents.items():
+            with _writing(path):
+                _stage(Path(path), content, staged)
+        for path, temporary in staged.items():
+            with _writing(path):
+                os.replace(temporary, path)
+    finally:
+        for temporary in staged.values():
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+
+
+def check_writable(path):
+    """Raise the `ValueError` of `write_all` if no file can be written to `path`; leaves nothing behind.
+
+    Examples
+    --------
+    >>> check_writable(Path(tempfile.gettempdir()) / "new" / "plan.json")
+    """
+    path = Path(path)
+    with _writing(path):
+        _no_folder(path)
+        there = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=there):  # permissions alone say little to root and of read-only systems
+            pass
+
+
+def _stage(path, content, staged):
+    """Write `content` beside `path` and note in `staged` where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _no_folder(path)
+    handle, staged[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    os.chmod(staged[path], 0o666 & ~_umask())
+
+
+def _no_folder(path):
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+@contextmanager
+def _writing(path):
+    """An error of the system while `path` is written, as one sentence."""
+    try:
+        yield
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
         raise ValueError(f"cannot write {str(path)!r}: {error.strerror}; choose a folder you may write to") from None
-    return path
 
 
 def _umask():

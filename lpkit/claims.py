@@ -1,6 +1,7 @@
 """The ledger: every checkable sentence of the papers, the value found here, and the verdict.
 
-`data/claims.csv` holds what a paper says (in our own words), in which unit, how the check is made and how close counts.
+`data/claims.csv` holds what a paper says (in our own words), in which unit, how the check is made and how close counts;
+its first line is ``# claims: N``, by which a ledger that was cut off is noticed.
 `measures` holds one function a claim, from a reading (a named set of modelling choices) to a number.
 Verdicts are computed, never written down:
 
@@ -15,6 +16,7 @@ cannot be checked   the paper does not give what a check needs; the note says wh
 import csv
 import io
 import math
+import re
 from dataclasses import dataclass
 from inspect import isfunction, signature
 
@@ -79,19 +81,30 @@ def read_claims(path=None):
         If the file is missing, cut off or holds a field that cannot be used; the line is named.
     """
     path = path or repository() / "data" / "claims.csv"
-    rows = csv.DictReader(io.StringIO(read_text(path)), strict=True)
+    count, text = _counted(read_text(path))
+    rows, before = csv.DictReader(io.StringIO(text), strict=True), int(count is not None)
     found = {}
     try:
         for row in rows:
-            claim = _claim(row, f"{path}, line {rows.line_num}")
+            place = f"{path}, line {rows.line_num + before}"
+            claim = _claim(row, place)
             if found.setdefault(claim.id, claim) is not claim:
-                raise ValueError(f"{path}, line {rows.line_num}: the id {claim.id!r} has been used before; give "
-                                 "another")
+                raise ValueError(f"{place}: the id {claim.id!r} has been used before; give another")
     except csv.Error as error:
-        raise ValueError(f"{path}, line {rows.reader.line_num}: {error}; the line may have been cut off") from None
+        line = rows.reader.line_num + before
+        raise ValueError(f"{path}, line {line}: {error}; the line may have been cut off") from None
     if not found:
-        raise ValueError(f"{path}, line 1: there is no claim after the head; the file may have been cut off")
+        raise ValueError(f"{path}, line {1 + before}: there is no claim after the head; the file may have been cut off")
+    if count not in (None, len(found)):
+        raise ValueError(f"{path}, line 1: '# claims:' says {count}, but the file has {len(found)}; it may have been "
+                         "cut off, or correct the number")
     return tuple(found.values())
+
+
+def _counted(text):
+    """The number in a first line ``# claims: N`` (None without one), and the lines after it."""
+    counted = re.match(r"# *claims: *([0-9]{1,9})[ ,]*(?:\r?\n|$)", text)
+    return (int(counted[1]), text[counted.end():]) if counted else (None, text)
 
 
 def _claim(row, place):

@@ -102,9 +102,12 @@ def _file_differences(committed, here, tolerance):
         return []
     if not committed.exists() or not here.exists():
         return [("", *("there" if path.exists() else NOTHING for path in (committed, here)))]
-    old, new = read_text(committed), read_text(here)
-    if committed.suffix == ".csv":
-        return compare_tables(old, new, tolerance=tolerance)
+    try:
+        old, new = read_text(committed), read_text(here)
+        if committed.suffix == ".csv":
+            return compare_tables(old, new, tolerance=tolerance)
+    except (ValueError, csv.Error) as error:  # empty, binary, or one line of megabytes
+        return [("", f"there, but {error}", "a table" if committed.suffix == ".csv" else "a caption")]
     return [] if old == new else [("", repr(old.strip()), repr(new.strip()))]
 
 
@@ -118,5 +121,5 @@ def _manifest_differences(id, name, committed, here, root):
     if committed["parameters"] != here["parameters"]:
         yield Difference(id, "figures/manifest.json", name, str(committed["parameters"]), str(here["parameters"]))
     table = root / f"data/results/{name}.csv"
-    if table.exists() and hashlib.sha256(table.read_bytes()).hexdigest() != committed["results_sha256"]:
+    if table.is_file() and hashlib.sha256(table.read_bytes()).hexdigest() != committed["results_sha256"]:
         yield Difference(id, "figures/manifest.json", name, "the sha256 of another table", "not that of the file")

@@ -88,11 +88,13 @@ def start_worker():
 def execute(task):
     """Execute `task`; its folder then holds notebook.ipynb, log and what the notebook published. Never raises."""
     begin = time.perf_counter()
-    task.folder.mkdir(parents=True, exist_ok=True)
     try:
+        task.folder.mkdir(parents=True, exist_ok=True)
         error = _executed(task)
     except SystemExit:
         os._exit(1)  # told to end; by now the kernel is stopped and its folder cleared
+    except OSError as failure:
+        error = _disk_error(failure)
     return Outcome(task.id, time.perf_counter() - begin, error)
 
 
@@ -148,10 +150,23 @@ def _executed(task):
             _papermill(task, scratch)
         except Exception as failure:
             error = _in_one_line(failure)
-            print(_without_colours("".join(traceback.format_exception_only(failure))), file=sys.stderr, flush=True)
+            _log("".join(traceback.format_exception_only(failure)))
         executed = Path(scratch, "notebook.ipynb")
-        shutil.copyfile(executed if executed.exists() else task.source, task.folder / "notebook.ipynb")
+        try:
+            shutil.copyfile(executed if executed.exists() else task.source, task.folder / "notebook.ipynb")
+        except OSError as failure:
+            error = error or _disk_error(failure)
     return error
+
+
+def _log(text):
+    """To standard error past its buffer, which on a full disk would keep the text for the next notebook."""
+    with contextlib.suppress(OSError):
+        os.write(2, _without_colours(text).encode())
+
+
+def _disk_error(failure):
+    return f"cannot write {str(failure.filename2 or failure.filename)!r}: {failure.strerror}"
 
 
 def _environment(task, scratch):

@@ -41,14 +41,22 @@ def read_notebook(id, *, root=None):
     path = paths.notebooks(root) / f"{id}.ipynb"
     try:
         notebook = json.loads(read_text(path))
-        valid = notebook["nbformat"] == 4 and all({"cell_type", "source"} <= cell.keys() for cell in notebook["cells"])
+        valid = notebook["nbformat"] == 4 and all(map(_is_cell, notebook["cells"]))
     except json.JSONDecodeError as error:
         raise ValueError(f"{str(path)!r} is not a notebook (line {error.lineno}: {error.msg}); restore it") from None
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise ValueError(f"{str(path)!r} is not a notebook of nbformat 4; save it again with JupyterLab")
     return notebook
+
+
+def _is_cell(cell):
+    """Whether kind, text and tags of a cell are what nbformat 4 says."""
+    lists = [cell.get("metadata", {}).get("tags", []), *([] if isinstance(cell["source"], str) else [cell["source"]])]
+    return isinstance(cell["cell_type"], str) and all(
+        isinstance(found, list) and all(isinstance(text, str) for text in found) for found in lists
+    )
 
 
 def title(id, *, root=None):

@@ -48,6 +48,8 @@ def parameters(id, *, root=None):
         statements = ast.parse(source).body
     except SyntaxError as error:
         raise ValueError(f"the parameters cell of notebook {id!r} is not Python (line {error.lineno})") from None
+    except (ValueError, RecursionError, MemoryError):  # a zero byte, or what is nested too deep
+        raise ValueError(f"the parameters cell of notebook {id!r} is not Python that can be read") from None
     comments = _comments(source)
     return dict(_parameter(statement, comments, id) for statement in statements)
 
@@ -93,7 +95,7 @@ def _parameter(statement, comments, id):
         plain = (
             json.loads(json.dumps(default, allow_nan=False)) == default
         )  # no tuples or sets: papermill would pass them as text
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError, MemoryError):
         plain = False
     if not plain:
         raise ValueError(f"{where} is no plain literal; use a number, text, True, False, None, a list or a dict")

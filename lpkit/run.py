@@ -9,14 +9,14 @@ import json
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lpkit import paths
 from lpkit.checks import whole_number, write_atomically
 from lpkit.compare import TOLERANCE, Difference, differences, strays
-from lpkit.deliver import STATE, deliver, sources
+from lpkit.deliver import STATE, check_folder, deliver, manifest, sources
 from lpkit.execute import Outcome, Task, execute_all, needs_papermill
 from lpkit.notebooks import notebook_ids, read_notebook, title
 from lpkit.parameters import parameters, values
@@ -101,13 +101,13 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
     ------
     ValueError
         If an id or parameter is unknown; if values other than the defaults come without `out`; if papermill is
-        missing, `out` cannot be written or another run is writing there. Nothing has been executed then.
+        missing, the results cannot be written or another run is writing them. Nothing has been executed then.
     """
     root = paths.repository(root)
     jobs = whole_number(jobs, "jobs", most=MOST_JOBS)
     needs_papermill()
     chosen = {id: values(id, parameters or {}, root=root) for id in _chosen(ids, root)}
-    folder = root if out is None else Path(out).resolve()
+    folder = _folder(out, root)
     if folder == root:
         _refuse_changes(chosen, root)
         parameters = None  # they are the defaults: the committed notebooks get no cell that repeats them
@@ -121,6 +121,7 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
         )
         for id, settings in chosen.items()
     ]
+    check_folder(folder, chosen)
     with _only_one(folder):
         return Batch(_run(tasks, chosen, jobs, fresh, root, folder, say), folder)
 
@@ -139,6 +140,7 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
     """
     root, say = paths.repository(root), say or _say
     ids = _chosen(ids, root)
+    manifest(root)  # a broken one is told before anything is executed
     with tempfile.TemporaryDirectory(prefix="lpkit-check-") as scratch:
         batch = run(ids, jobs=jobs, out=scratch, timeout=timeout, root=root, say=say)
         failed = [Difference(o.id, f"notebooks/{o.id}.ipynb", "", "runs", o.error) for o in batch.outcomes if not o.ok]
@@ -152,7 +154,17 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
 
 
 def _chosen(ids, root):
-    return list(dict.fromkeys([ids] if isinstance(ids, str) else ids or notebook_ids(root)))
+    chosen = notebook_ids(root) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+    if ids is not None and not chosen:
+        raise ValueError("ids is empty; give ids of notebooks, or None for all of them")
+    return chosen
+
+
+def _folder(out, root):
+    """Where the results go."""
+    if out is not None and not str(out).strip():
+        raise ValueError("out is empty; name a folder, or . for the one you are in")
+    return root if out is None else Path(out).resolve()
 
 
 def _refuse_changes(chosen, root):
@@ -180,7 +192,8 @@ def _run(tasks, chosen, jobs, fresh, root, folder, say):
             outcomes[task.id] = deliver(task, outcome, chosen[task.id], root=root, folder=folder)
             if outcomes[task.id].ok:
                 finished[task.id] = inputs[task.id]
-                write_atomically(note, json.dumps(finished, indent=1))
+                with suppress(ValueError):  # what is not noted is only executed again
+                    write_atomically(note, json.dumps(finished, indent=1))
             tell(outcomes[task.id])
 
         try:
