@@ -6,12 +6,11 @@ Source: LayerPipe (ICCAD 2021), Algorithm 1.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
-from lpkit.chains import check_processors, movable
-from lpkit.checks import choice
+from lpkit.chains import check_processors, movable, python_number
+from lpkit.checks import choice, shown
 from lpkit.plans import Plan, check_plan, plain, ratio
 
 __all__ = ["algorithm1"]
@@ -62,7 +61,8 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
     """
     processors = check_processors(costs, processors)
     place = {"paper": _literal, "strict": _strict}[choice(mode, "mode", ("paper", "strict"))]
-    most = _most_restarts(processors, alpha)
+    growth = _growth(processors, alpha)
+    most = _most_restarts(processors, alpha, growth)
     # (line 1) All layers. The critical loops order the operations within a stage; they do not enter the partition.
     # (line 4) Delta may move where its communication is below the threshold, and only from layer l to layer l+1.
     may = movable(costs, threshold, residual) & (costs.first_consumer == np.arange(2, len(costs) + 2))
@@ -72,7 +72,7 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
     # (line 6) T_tot, all work.
     for restart in range(most + 1):
         # (line 8) T_p = T_tot / N_p; (line 34) alpha T_p at each restart.
-        target, slack = _target(costs, processors, alpha, restart)
+        target, slack = _target(costs, processors, growth, restart)
         placed = place(flexible, fixed, target, slack, processors)
         if placed:
             break
@@ -83,21 +83,29 @@ def algorithm1(costs, processors, *, mode="paper", alpha=1.01, threshold=None, r
     return Plan(f"algorithm1 ({mode})", costs, processors, plan.ends, plan.moved, notes, options=options)
 
 
-def _most_restarts(processors, alpha):
+def _growth(processors, alpha):
+    """Logarithm of alpha; of what takes one restart, whatever is larger."""
+    number = python_number(alpha)
+    if number is None or not 1 < number < math.inf:
+        raise ValueError(f"alpha is {shown(alpha)}; it must be a number above 1, such as 1.01")
+    return math.log(min(number, 2 * processors))
+
+
+def _most_restarts(processors, alpha, growth):
     """Restarts after which one processor holds everything."""
-    real = isinstance(alpha, (int, float, Fraction, np.floating)) and not isinstance(alpha, bool)
-    if not (real and 1 < alpha < math.inf):
-        raise ValueError(f"alpha is {alpha!r}; it must be a number above 1, such as 1.01")
-    most = math.ceil(math.log(processors) / math.log(alpha) + 1) if processors > 1 else 1
+    if processors == 1:
+        return 1
+    most = math.ceil(math.log(processors) / growth + 1) if growth else math.inf
     if most > MOST_RESTARTS:
-        raise ValueError(f"alpha is {alpha!r}; the target would be relaxed up to {most} times; give a larger alpha, "
+        often = f"up to {most} times" if growth else "without end"
+        raise ValueError(f"alpha is {shown(alpha)}; the target would be relaxed {often}; give a larger alpha, "
                          f"such as {1 + 2 * math.log(processors) / MOST_RESTARTS:.6f}")
     return most
 
 
-def _target(costs, processors, alpha, restart):
+def _target(costs, processors, growth, restart):
     """T_p after so many restarts (cycles: times N_p GRID), and the slack of a comparison with it; never above T_tot."""
-    relaxed = min(math.exp(restart * math.log(alpha)), 2 * processors)
+    relaxed = min(math.exp(restart * growth), 2 * processors)
     if costs.unit == "cycles":
         return costs.total * min(math.ceil(relaxed * GRID), processors * GRID), 0
     target = min(costs.total / processors * relaxed, costs.total)

@@ -10,12 +10,15 @@ from itertools import accumulate, product
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.parametric import Chain
 
-__all__ = ["chain_of", "check_processors", "granularity_of", "movable", "split_amount"]
+__all__ = ["chain_of", "check_processors", "granularity_of", "movable", "positive",
+           "python_number", "split_amount"]
 
 GRID_BITS = 80  # of the total of float costs: finer than their own rounding
+LEAST_TOTAL = 1e-290  # of float costs: parts of what is smaller have lost digits
+MOST_TILES = 2**20  # of a delta
 MOST_SUMS = 10**6  # amounts that the tiles of one cut may make up
 
 
@@ -55,16 +58,39 @@ def movable(costs, threshold=None, residual="consumer"):
     choice(residual, "residual", ("consumer", "sum_site"))
     may = (costs.first_consumer <= len(costs)) & (costs.delta > 0)
     if threshold is not None:
-        may &= costs.weight_bytes <= positive(threshold, "threshold", "bytes", zero=True)
+        limit = positive(threshold, "threshold", "bytes", zero=True)
+        may &= np.array([size <= limit for size in costs.weight_bytes.tolist()])
     return may & ~costs.shared_input if residual == "sum_site" else may
 
 
 def positive(value, name, what, zero=False):
-    """`value` as an exact number above 0 (or from 0): int or Fraction; infinity is left."""
-    real = isinstance(value, (int, float, Fraction, np.integer, np.floating)) and not isinstance(value, bool)
-    if not real or math.isnan(value) or value < 0 or (value == 0 and not zero):
-        raise ValueError(f"{name} is {value!r}; it must be a number of {what} {'from' if zero else 'above'} 0")
-    return value if math.isinf(value) else Fraction(value)
+    """`value` as an exact number above 0 (or from 0): a Fraction; infinity is left.
+
+    Examples
+    --------
+    >>> positive(np.int32(3), "memory", "bytes"), positive(0.5, "memory", "bytes")
+    (Fraction(3, 1), Fraction(1, 2))
+    """
+    number = python_number(value)
+    # No float of it is taken: whole numbers may be larger than any.
+    if number is None or not number >= 0 or (number == 0 and not zero):
+        raise ValueError(f"{name} is {shown(value)}; it must be a number of {what} {'from' if zero else 'above'} 0")
+    return number if number == math.inf else Fraction(number)
+
+
+def python_number(value):
+    """`value` as an int, float or Fraction, numpy's scalars too; None if it is no number.
+
+    Examples
+    --------
+    >>> python_number(np.float32(0.5)), python_number(3), python_number("3"), python_number(True)
+    (0.5, 3, None, None)
+    """
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, np.floating):
+        return float(value)
+    return value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
 
 
 def granularity_of(costs, granularity):
@@ -77,11 +103,12 @@ def granularity_of(costs, granularity):
     """
     if granularity is None:
         return None
-    tiles = np.broadcast_to(granularity, len(costs)) if np.ndim(granularity) == 0 else np.asarray(granularity)
-    if tiles.shape != (len(costs),):
-        raise ValueError(f"granularity has shape {tiles.shape}; "
+    given = granularity.tolist() if hasattr(granularity, "tolist") else granularity
+    tiles = list(given) if isinstance(given, (list, tuple, range)) else [given] * len(costs)
+    if len(tiles) != len(costs):
+        raise ValueError(f"granularity has shape ({len(tiles)},); "
                          f"give one number of tiles for each of {len(costs)} layers")
-    return [whole_number(t.item(), "granularity", most=2**20) for t in tiles]
+    return [whole_number(t, "granularity", most=MOST_TILES) for t in tiles]
 
 
 def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
@@ -104,7 +131,8 @@ def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
     options, full = _options(costs, caps, tiles)
     links = None if link_times is None else [Fraction(0), *(t * unit for t in link_times), Fraction(0)]
     if memory is not None:
-        held = list(accumulate((costs.weight_bytes + costs.input_bytes).tolist(), initial=0))
+        kept = map(sum, zip(costs.weight_bytes.tolist(), costs.input_bytes.tolist()))
+        held = list(accumulate(kept, initial=0))
         memory = (held, math.floor(min(memory, held[-1] * len(costs))))
     reach = max(place[0][0] - start for start, place in enumerate(options))
     return Chain(prefix, caps, options, full, reach, links, memory), unit
@@ -117,7 +145,10 @@ def _whole(costs, tiles):
         unit = 1 if tiles is None else math.lcm(*(t // math.gcd(t, d) for t, d in zip(tiles, delta)))
         delta = [d * unit for d in delta]
         return [r * unit + d for r, d in zip(rest, delta)], delta, Fraction(unit)
-    power = min(GRID_BITS - math.frexp(costs.total)[1], 1000)
+    if 0 < costs.total < LEAST_TOTAL:
+        raise ValueError(f"the costs of {costs.name!r} add up to {costs.total} {costs.unit}; times below {LEAST_TOTAL} "
+                         "have lost digits, use a smaller unit")
+    power = GRID_BITS - math.frexp(costs.total)[1]
     rest, delta = ([round(math.ldexp(x, power)) for x in column] for column in (rest, delta))
     if tiles is not None:
         delta = [-(-d // t) * t for d, t in zip(delta, tiles)]

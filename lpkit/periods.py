@@ -4,11 +4,13 @@ The planners of `lpkit.partition` return plans, exactly and one at a time. Here 
 vectors of one length L together, each step one numpy operation over all of them. Tests hold the two equal.
 """
 
+from collections import defaultdict
+
 import numpy as np
 
 from lpkit.checks import whole_number
 
-__all__ = ["algorithm1_periods", "equal_layers_periods", "movable_delta", "optimal_periods", "pipedream_periods"]
+__all__ = ["algorithm1_periods", "equal_layers_periods", "optimal_periods", "pipedream_periods"]
 
 # Legend: work and delta have shape (N, L); the result has shape (N, P), column k-1 for k processors.
 
@@ -77,50 +79,55 @@ def pipedream_periods(work, processors):
     return np.stack(periods, axis=1)
 
 
-def movable_delta(delta, first_consumer):
-    """The delta work that may cross each cut: of the layer before it, and of the layer before that.
-
-    Delta of a layer may move only to the stage that starts with the layer that reads its output first. In a chain that
-    is the next layer; where a residual projection stands between a convolution and the layer that reads their sum,
-    both deltas may cross the cut after the projection.
-
-    Parameters
-    ----------
-    delta : array_like, shape (N, L)
-    first_consumer : array_like of int, shape (L,)
-        1-based, as in `Costs`.
-
-    Returns
-    -------
-    own, before : ndarray, shape (N, L)
-        At the cut after layer l: delta of layer l, and of layer l-1.
-
-    Examples
-    --------
-    >>> movable_delta([[5, 7, 9]], [3, 3, 4])  # layers 1 and 2 are both read first by layer 3
-    (array([[0., 7., 9.]]), array([[0., 5., 0.]]))
-    """
-    delta = _rows(delta, "delta")
-    reads = np.asarray(first_consumer) - np.arange(1, delta.shape[1] + 1)
-    before = np.zeros_like(delta)
-    before[:, 1:] = np.where(reads[:-1] == 2, delta[:, :-1], 0)
-    return np.where(reads == 1, delta, 0), before
+def _readers(first_consumer, layers):
+    """0-based first reader of each layer, L where there is none; the next layer if `first_consumer` is None."""
+    given = np.arange(2, layers + 2) if first_consumer is None else np.asarray(first_consumer)
+    if given.shape != (layers,) or (given <= np.arange(1, layers + 1)).any() or (given > layers + 1).any():
+        raise ValueError("first_consumer must name a later layer for each layer, or L+1 if nothing reads its output")
+    return (given - 1).tolist()
 
 
-def optimal_periods(work, own, processors, *, before=None, precision=1e-9):
+def _groups(first_consumer, layers):
+    """Last layer of a stage -> the layers up to it whose delta the next stage may do; all 0-based."""
+    groups = defaultdict(list)
+    for layer, reader in enumerate(_readers(first_consumer, layers)):
+        if reader < layers:
+            groups[reader - 1].append(layer)
+    return groups
+
+
+def _short_stages(groups):
+    """(first, last, movable layers) of each stage that holds not all of the group that moves at its end."""
+    stages = [(first, last, [layer for layer in group if layer >= first])
+              for last, group in groups.items() for first in range(group[0] + 1, last + 1)]
+    return sorted(stages, key=lambda stage: stage[:2])
+
+
+def _caps(delta, groups, stages):
+    """What may move at each cut at most, shape (L, N), and what each of `stages` may pass on, shape (len(stages), N)."""
+    most = np.zeros_like(delta)
+    for last, group in groups.items():
+        most[:, last] = delta[:, group].sum(axis=1)
+    short = [delta[:, layers].sum(axis=1) for _, _, layers in stages]
+    return np.ascontiguousarray(most.T), np.reshape(short, (len(stages), len(delta)))
+
+
+def optimal_periods(work, delta, processors, *, first_consumer=None, precision=1e-9):
     """Least period when any part of the movable delta at the end of a stage may be done by the next stage.
 
-    A dynamic programme decides whether a period T can be met (least load left for the stages below those already
+    At the cut after layer l the deltas of all layers may move that layer l+1 is the first to read, those that the stage
+    holds. A dynamic programme decides whether a period T can be met (least load left for the stages below those already
     filled, from the last layer up); bisection finds the least T.
 
     Parameters
     ----------
     work : array_like, shape (N, L)
         F + G + delta.
-    own, before : array_like, shape (N, L)
-        From `movable_delta`; `before` may be left out for a chain.
+    delta : array_like, shape (N, L)
     processors : int
         The largest processor count P, at most L.
+    first_consumer : array_like of int, shape (L,), optional
+        1-based, as in `Costs`; a chain if left out.
     precision : float
         Relative width at which the bisection stops; the upper end, which a plan meets, is returned.
 
@@ -132,19 +139,24 @@ def optimal_periods(work, own, processors, *, before=None, precision=1e-9):
     --------
     >>> optimal_periods([[1, 4, 1, 2]], [[0, 3, 0, 1]], 3).round(6)
     array([[8., 4., 3.]])
+    >>> optimal_periods([[5, 5, 2]], [[4, 4, 0]], 2, first_consumer=[3, 3, 4]).round(6)  # layer 3 reads both first
+    array([[12.,  6.]])
     """
-    work, own = _rows(work, "work"), _rows(own, "own")
-    before = np.zeros_like(work) if before is None else _rows(before, "before")
+    work, delta = _rows(work, "work"), _rows(delta, "delta")
     P, p = _processors(processors, work.shape[1]), _prefix(work)
     periods = pipedream_periods(work, P)
-    fixed = work - own
-    fixed[:, :-1] -= before[:, 1:]
-    floor = np.maximum(fixed.max(axis=1), work[:, -1])  # the last layer gives nothing away
-    columns = [np.ascontiguousarray(c.T) for c in (p, own, before)]  # one row a layer: what is swept lies together
+    groups = _groups(first_consumer, work.shape[1])
+    stages = _short_stages(groups)
+    fixed = work.copy()
+    for group in groups.values():
+        fixed[:, group] -= delta[:, group]
+    floor = fixed.max(axis=1)
+    columns = [np.ascontiguousarray(p.T), *_caps(delta, groups, stages)]  # one row a layer: what is swept lies together
     for k in range(2, P + 1):
         low = np.maximum(p[:, -1] / k, floor)
         high = np.minimum(periods[:, k - 1], periods[:, k - 2])
-        periods[:, k - 1] = _bisect(lambda T, rows: _fits(*(c[:, rows] for c in columns), T, k), low, high, precision)
+        periods[:, k - 1] = _bisect(lambda T, rows: _fits(*(c[:, rows] for c in columns), stages, T, k),
+                                    low, high, precision)
     return periods
 
 
@@ -162,36 +174,47 @@ def _bisect(fits, low, high, precision):
     return high
 
 
-def _fits(p, own, before, T, stages):
-    """Whether each column can be run by at most `stages` stages within its T, shape (N,)."""
+def _fits(p, most, short, stages, T, processors):
+    """Whether each column can be run by at most `processors` stages within its T, shape (N,)."""
     T = T * (1 + 1e-12)
-    free = np.full_like(own, -np.inf)  # free[j]: room for moved work in the stage above the cut after layer j
+    free = np.full_like(most, -np.inf)  # free[j]: room for moved work in the stage above the cut after layer j
     free[-1] = 0
     done = np.zeros(len(T), bool)
-    both = own + before
-    pairs = np.flatnonzero(before.any(axis=1))
-    for _ in range(stages):
-        end = np.where(free >= 0, p[1:] - np.minimum(free, both), np.inf)
-        lowest = np.minimum.accumulate(end[::-1], axis=0)[::-1]
-        for j in pairs:  # a stage that holds layer j alone has only its own delta to give away
-            alone = np.where(free[j] >= 0, p[j + 1] - np.minimum(free[j], own[j]), np.inf)
-            lowest[j] = np.minimum(lowest[j + 1], alone) if j + 1 < len(own) else alone
-        load = lowest - p[:-1]
+    for _ in range(processors):
+        load = _lowest(p, most, short, stages, free) - p[:-1]
         done |= load[0] <= T
         free[:-1] = np.where(load[1:] <= T, T - load[1:], -np.inf)
         free[-1] = -np.inf
     return done
 
 
-def algorithm1_periods(work, own, processors, *, alpha=1.01):
+def _lowest(p, most, short, stages, free):
+    """Least work up to the end of a stage, less what it passes on, for stages that start with each layer."""
+    end = np.where(free >= 0, p[1:] - np.minimum(free, most), np.inf)
+    lowest = np.minimum.accumulate(end[::-1], axis=0)[::-1]
+    if not stages:
+        return lowest
+    whole, places = lowest.copy(), defaultdict(dict)
+    for (first, last, _), cap in zip(stages, short):
+        places[first][last] = np.where(free[last] >= 0, p[last + 1] - np.minimum(free[last], cap), np.inf)
+    for first, ends in places.items():
+        beyond = max(ends) + 1
+        lowest[first] = whole[beyond] if beyond < len(end) else np.inf
+        for last in range(first, beyond):
+            lowest[first] = np.minimum(lowest[first], ends.get(last, end[last]))
+    return lowest
+
+
+def algorithm1_periods(work, delta, processors, *, first_consumer=None, alpha=1.01):
     """Largest load of the paper's greedy Algorithm 1 in its strict mode, where no load exceeds the target.
 
     Parameters
     ----------
-    work, own : array_like, shape (N, L)
-        As for `optimal_periods`.
+    work, delta : array_like, shape (N, L)
     processors : int
         The largest processor count P, at most L.
+    first_consumer : array_like of int, shape (L,), optional
+        As for `optimal_periods`; only a delta whose layer feeds the next layer first moves at all.
     alpha : float
         Factor by which the target grows at each restart, above 1.
 
@@ -204,8 +227,10 @@ def algorithm1_periods(work, own, processors, *, alpha=1.01):
     >>> algorithm1_periods([[1, 4, 1, 2]], [[0, 3, 0, 1]], 3).round(2)
     array([[8.  , 4.  , 3.52]])
     """
-    work, own = _rows(work, "work"), _rows(own, "own")
-    P, total = _processors(processors, work.shape[1]), work.sum(axis=1)
+    work, delta = _rows(work, "work"), _rows(delta, "delta")
+    L = work.shape[1]
+    own = np.where(np.equal(_readers(first_consumer, L), np.arange(1, L + 1)), delta, 0)
+    P, total = _processors(processors, L), work.sum(axis=1)
     columns = [np.ascontiguousarray(c.T) for c in (work, own)]
     chain, used = (index.ravel() for index in np.indices((len(work), P)))
     target, periods = total[chain] / (used + 1), total[chain]

@@ -5,12 +5,13 @@ next stage reads first may be computed there (delta'').
 Source: LayerPipe (ICCAD 2021), section IV and Fig. 5.
 """
 
+import numbers
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from lpkit.checks import choice
+from lpkit.checks import choice, shown
 from lpkit.costs import Costs
 
 __all__ = ["Certificate", "Communication", "Plan", "check_plan", "communication"]
@@ -201,8 +202,8 @@ def check_plan(plan):
     """
     problems, costs = [], plan.costs
     ends = plan.ends
-    if not ends or ends[-1] != len(costs) or any(b < a for a, b in zip((0, *ends), ends)):
-        return (f"the stage ends are {ends}; they must not fall and must finish with {len(costs)}",)
+    if unreadable := _wrong_ends(ends, len(costs)) or _unreadable_moves(plan):
+        return unreadable
     if len(ends) > plan.processors:
         problems.append(f"there are {len(ends)} stages for {plan.processors} processors")
     for layer, source, target, _ in plan.moved:
@@ -210,10 +211,31 @@ def check_plan(plan):
     for layer in sorted({move[0] for move in plan.moved}):
         amount, delta = sum(m[3] for m in plan.moved if m[0] == layer), costs.delta[layer - 1].item()
         if not 0 < amount <= delta:
-            problems.insert(0, f"layer {layer} moves {amount} of {delta} delta work")
+            problems.insert(0, f"layer {layer} moves {shown(amount)} of {delta} delta work")
     if costs.unit == "cycles" and sum(plan.loads) != costs.total:
         problems.append(f"the loads add up to {sum(plan.loads)}; the work is {costs.total}")
     return tuple(problems)
+
+
+def _wrong_ends(ends, layers):
+    """A sentence if the stage ends are no whole numbers in order up to `layers`."""
+    whole = isinstance(ends, (tuple, list)) and all(isinstance(end, numbers.Integral) for end in ends)
+    if whole and ends and ends[-1] == layers and all(a <= b for a, b in zip((0, *ends), ends)):
+        return ()
+    return (f"the stage ends are {shown(ends)}; they must not fall and must finish with {layers}",)
+
+
+def _unreadable_moves(plan):
+    """A sentence for each move that names no layer or no stage, so that the loads cannot be told."""
+    return tuple(f"the move {shown(move)} is none; it must be (layer from 1 to {len(plan.costs)}, from stage, to stage "
+                 f"from 1 to {len(plan.ends)}, amount)" for move in plan.moved if not _readable(plan, move))
+
+
+def _readable(plan, move):
+    if not (isinstance(move, (tuple, list)) and len(move) == 4 and isinstance(move[3], numbers.Real)):
+        return False
+    most = (len(plan.costs), len(plan.ends), len(plan.ends))
+    return all(isinstance(n, numbers.Integral) and 1 <= n <= last for n, last in zip(move, most))
 
 
 def _wrong_move(plan, layer, source, target):

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 from itertools import product
 
-from lpkit.chains import movable
+from lpkit.chains import movable, positive
 from lpkit.plans import check_plan
 
 __all__ = ["verify_optimal"]
@@ -34,18 +34,21 @@ def verify_optimal(plan):
     tiles = options.get("granularity")
     tiles = None if tiles is None else [int(tiles)] * len(costs) if isinstance(tiles, int) else [int(t) for t in tiles]
     target = _next_lower(plan, tiles)
-    rate = options.get("bandwidth")
-    links = [2 * c / Fraction(rate) if rate and math.isfinite(rate) else 0 for c in costs.cut_bytes.tolist()]
+    rate = positive(options.get("bandwidth", math.inf), "bandwidth", "bytes per unit of time")
+    links = [0 if rate == math.inf else 2 * c / rate for c in costs.cut_bytes.tolist()]
     below = Fraction(plan.period) if costs.unit == "cycles" else target * (1 + Fraction(1, 10**12))
     shut = {layer for layer, time in enumerate(links, 1) if time >= below}
     stages = [w + i for w, i in zip(costs.weight_bytes.tolist(), costs.input_bytes.tolist())]
+    memory = positive(options.get("memory", math.inf), "memory", "bytes")
     return not _reachable(list(map(Fraction, costs.work.tolist())), _parts(costs, caps, tiles), target,
-                          plan.processors, shut, stages, options.get("memory"))
+                          plan.processors, shut, stages, memory)
 
 
 def _next_lower(plan, tiles):
     """Largest value below the period that the stages of a plan could take."""
     period = Fraction(plan.period)
+    if not period:
+        return Fraction(-1)
     if plan.costs.unit != "cycles":
         return period * (1 - Fraction(1, 10**11))
     if tiles:
@@ -74,7 +77,7 @@ def _reachable(work, parts, period, processors, shut, memories, memory):
                 load += work[start - 1]
                 kept += memories[start - 1]
                 movers = parts.get(end, ())
-                if load > period + sum(cap for _, cap, _ in movers) or (memory and kept * versions > memory):
+                if load > period + sum(cap for _, cap, _ in movers) or kept * versions > memory:
                     break
                 left = period - load + _passed(movers, start, room)
                 if left >= 0 and start - 1 not in shut:

@@ -44,7 +44,7 @@ def task_of(costs, threshold=None, granularity=None, residual="consumer", bandwi
     links = None
     if bandwidth is not None:
         rate = positive(bandwidth, "bandwidth", "bytes per unit of time")
-        links = [Fraction(0) if math.isinf(rate) else 2 * cut / rate for cut in costs.cut_bytes.tolist()]
+        links = [Fraction(0) if rate == math.inf else 2 * cut / rate for cut in costs.cut_bytes.tolist()]
     memory = None if memory is None else positive(memory, "memory", "bytes")
     return Task(costs, may, tiles, *chain_of(costs, may, tiles, links, memory), links)
 

@@ -4,16 +4,16 @@ Every choice the paper leaves open is an axis; the full product is computed, tho
 (`lpkit.periods`), so that "under which reading does the paper's number come out" is a question with an answer.
 """
 
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
 import pandas as pd
 
+from lpkit.checks import choice, shown, unknown_name
 from lpkit.costs import costs, work_grid
 from lpkit.networks import Network, network
-from lpkit.periods import (
-    algorithm1_periods, equal_layers_periods, movable_delta, optimal_periods, pipedream_periods,
-)  # fmt: skip
+from lpkit.periods import algorithm1_periods, equal_layers_periods, optimal_periods, pipedream_periods
 from lpkit.sweep import PAPER_ARRAYS, PAPER_PROCESSORS, processor_counts, several
 from lpkit.systolic import Array
 
@@ -65,7 +65,7 @@ def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=
     >>> rows[["baseline", "planner"]].values.tolist()
     [['pipedream', 'algorithm1'], ['pipedream', 'optimal'], ['equal_layers', 'algorithm1'], ['equal_layers', 'optimal']]
     """
-    options = SENSITIVITY_CHOICES | dict(choices or {})
+    options = _options(choices)
     combinations = [c for c in (dict(zip(options, v)) for v in product(*options.values())) if _defined(c)]
     nets = [n if isinstance(n, Network) else network(n) for n in several(networks)]
     arrays, batches, processors = several(arrays), several(batches), processor_counts(several(processors))
@@ -81,6 +81,21 @@ def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=
     return pd.DataFrame(rows)
 
 
+def _options(choices):
+    """All options of each choice, those of `choices` in place of the default, checked."""
+    given = {} if choices is None else choices
+    if not isinstance(given, Mapping):
+        raise ValueError(f"choices is {shown(given)}; give a dict such as {{'delta': ['col2im', 'phases']}}")
+    options = dict(SENSITIVITY_CHOICES)
+    for name, values in given.items():
+        if name not in options:
+            raise unknown_name(name, "choice", SENSITIVITY_CHOICES)
+        options[name] = [choice(value, name, SENSITIVITY_CHOICES[name]) for value in several(values)]
+        if not options[name]:
+            raise ValueError(f"the choice {name!r} has no option; give at least one, or leave it out for all")
+    return options
+
+
 def _defined(choices):
     return choices["dataflow"] != "os" or choices["convention"] not in ("scalesim_v1", "preload_hidden")
 
@@ -93,7 +108,7 @@ def _periods(net, combinations, arrays, batches, processors):
         grids = [_work(net, arrays, batches, combinations[i]) for i in which]
         cells = len(grids[0][0])
         work, delta = (np.concatenate([g[part] for g in grids]) for part in (0, 1))
-        found = _planned(work, *movable_delta(delta, costs(net, layers=layers).first_consumer), processors)
+        found = _planned(work, delta, costs(net, layers=layers).first_consumer, processors)
         for name, rows in found.items():
             table = result.setdefault(name, np.empty((len(combinations), cells, processors)))
             table[which] = rows.reshape(len(which), cells, processors)
@@ -111,14 +126,15 @@ def _work(net, arrays, batches, choices):
     return [w.reshape(-1, w.shape[-1]) for w in (F + G + delta, delta)]
 
 
-def _planned(work, own, before, processors):
+def _planned(work, delta, first_consumer, processors):
     """Periods of all planners for each row; equal rows are planned once."""
-    rows, inverse = np.unique(np.hstack([work, own, before]), axis=0, return_inverse=True)
-    work, own, before = np.hsplit(rows, 3)
+    rows, inverse = np.unique(np.hstack([work, delta]), axis=0, return_inverse=True)
+    work, delta = np.hsplit(rows, 2)
+    reads = {"first_consumer": first_consumer}
     chunks = [slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK)]
-    best = [optimal_periods(work[c], own[c], processors, before=before[c], precision=PRECISION) for c in chunks]
+    best = [optimal_periods(work[c], delta[c], processors, precision=PRECISION, **reads) for c in chunks]
     found = {name: plan(work, processors) for name, plan in BASELINES.items()}
-    found |= {"algorithm1": algorithm1_periods(work, own, processors), "optimal": np.concatenate(best)}
+    found |= {"algorithm1": algorithm1_periods(work, delta, processors, **reads), "optimal": np.concatenate(best)}
     return {name: periods[inverse] for name, periods in found.items()}
 
 

@@ -7,7 +7,7 @@ PipeDream graph.txt, whose times are measured, so that no array is asked for.
 import re
 from pathlib import Path
 
-from lpkit.checks import read_text, unknown_name, whole_number
+from lpkit.checks import read_text, shown, unknown_name, whole_number
 from lpkit.costs import costs, reading
 from lpkit.interop import pipedream, scalesim
 from lpkit.networks import NETWORKS, network, read_csv
@@ -39,13 +39,19 @@ def kind_of(source):
         raise ValueError(f"{str(source)!r} is an ONNX file, which this version does not read; give a network CSV, "
                          "a SCALE-Sim topology CSV or a PipeDream graph.txt")
     text = read_text(source)
-    if re.search(r"^\S+ -- .* -- .*forward_compute_time", text, re.M):
+    if any(map(_is_node, text.split("\n"))):
         return "graph"
     lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     first = next(lines, None)
     if first is None:
         raise ValueError(f"{str(source)!r} holds nothing but comments; it may have been cut off")
     return "network" if {"name", "op"} <= set(re.split(r"\s*,\s*", first.strip().lower())) else "topology"
+
+
+def _is_node(line):
+    """Whether a line is a node of a graph.txt: ``id -- description -- ... forward_compute_time``."""
+    name, _, rest = line.partition(" -- ")
+    return bool(re.fullmatch(r"\S+", name)) and "forward_compute_time" in rest.partition(" -- ")[2]
 
 
 def layer_costs(source, *, array=None, batch=None, read=None, **choices):
@@ -115,5 +121,5 @@ def _whole(text, name):
     """A number that may come as text from a command line."""
     try:
         return whole_number(float(text) if isinstance(text, str) else text, name)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {text!r}; it must be a whole number of at least 1") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} is {shown(text)}; it must be a whole number of at least 1") from None

@@ -1,7 +1,10 @@
 """Summaries of sweeps, as the papers' tables print them: means over a grid, gains, and where speedup saturates."""
 
+import numbers
+
 import pandas as pd
 
+from lpkit.checks import shown
 from lpkit.costs import costs
 from lpkit.costs import reading as named_reading
 from lpkit.partition import optimal
@@ -106,14 +109,16 @@ def saturation(network, array_size, *, reading="plain", batch=32):
 def flat_from(curve, tolerance=0.001):
     """Smallest index of a curve from which it rises by no more than `tolerance` (relative); None if it never settles.
 
-    A curve of one point has settled; one of none has not.
+    A curve of one point has settled; one of none has not. A tolerance that is not from 0 and below 1 is refused.
 
     Examples
     --------
     >>> flat_from(pd.Series([1.0, 1.9, 2.5, 2.5], index=[1, 2, 3, 4]))
     3
     """
+    if not isinstance(tolerance, numbers.Real) or not 0 <= tolerance < 1:
+        raise ValueError(f"tolerance is {shown(tolerance)}; it must be a number from 0 and below 1, such as 0.001")
     if not len(curve):
         return None
-    within = curve[curve >= curve.iloc[-1] * (1 - tolerance)]
+    within = curve[curve >= curve.iloc[-1] * (1 - float(tolerance))]
     return None if len(within) == 1 and len(curve) > 1 else int(within.index[0])

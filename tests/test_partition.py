@@ -417,6 +417,8 @@ def test_wrong_numbers_of_processors(planner, processors, message):
     (lambda: algorithm1(FOUR, 2, mode="loose"), "mode is 'loose'; Known: 'paper', 'strict'"),
     (lambda: algorithm1(FOUR, 2, alpha=1), "alpha is 1; it must be a number above 1, such as 1.01"),
     (lambda: algorithm1(FOUR, 2, alpha=math.nan), "alpha is nan; it must be a number above 1"),
+    (lambda: algorithm1(FOUR, 2, alpha=-(10**5000)), "alpha is a whole number of about 5001 digits; it must be a number"),
+    (lambda: algorithm1(FOUR, 2, alpha=Fraction(10**20 + 1, 10**20)), "the target would be relaxed without end; give a"),
     (lambda: algorithm1(FOUR, 2, alpha=1 + 1e-9), "alpha is 1.000000001; the target would be relaxed up to"),
     (lambda: optimal(FOUR, 2, residual="sum"), "residual is 'sum'; Known: 'consumer', 'sum_site'"),
     (lambda: optimal(FOUR, 2, threshold=-1), "threshold is -1; it must be a number of bytes from 0"),
@@ -425,6 +427,12 @@ def test_wrong_numbers_of_processors(planner, processors, message):
     (lambda: pipedream(FOUR, 2, bandwidth="fast"), "bandwidth is 'fast'; it must be a number"),
     (lambda: pipedream(FOUR, 2, memory=0), "memory is 0; it must be a number of bytes above 0"),
     (lambda: optimal(FOUR, 2, granularity=[1, 2]), "granularity has shape (2,); give one number of tiles for each"),
+    (lambda: optimal(FOUR, 2, granularity=2**64), "granularity is 18446744073709551616; it must be a whole number"),
+    (lambda: optimal(FOUR, 2, granularity=[None] * 4), "granularity is None; it must be a whole number from 1"),
+    (lambda: optimal(FOUR, 2, granularity={}), "granularity is {}; it must be a whole number from 1"),
+    (lambda: optimal(FOUR, 2, granularity=[[1], [2, 3]]), "granularity has shape (2,); give one number of tiles"),
+    (lambda: optimal(FOUR, 2, memory=-(10**5000)), "memory is a whole number of about 5001 digits; it must be a number"),
+    (lambda: optimal(Costs.from_times([2e-310, 1e-310], 0, 0), 2), "add up to 3e-310 s; times below 1e-290 have lost"),
     (lambda: optimal(FOUR, 2, granularity=0), "granularity is 0; it must be a whole number from 1"),
     (lambda: communication(equal_layers(FOUR, 2), "half"), "accounting is 'half'; Known: 'paper', 'full'"),
     (lambda: Costs.from_times([], [], [], unit="cycles"), "there is no layer to cost"),
@@ -449,9 +457,69 @@ def test_too_many_amounts_of_tiles_are_refused():
     ((2, 4), ((2, 1, 2, -1),), "layer 2 moves -1 of 1 delta work"),
     ((2, 4), ((3, 1, 2, 1),), "layer 3 is on stage 2, but its work leaves stage 1"),
     ((2, 4), ((3, 2, 1, 1),), "layer 3 on stage 2 moves work to stage 1, which is not the next"),
+    ((2, 4), ((99, 1, 2, 1),), "the move (99, 1, 2, 1) is none; it must be (layer from 1 to 4, from stage, to stage"),
+    ((2, 4), ((0, 1, 2, 1),), "the move (0, 1, 2, 1) is none"),
+    ((2, 4), ((2, 9, 2, 1),), "the move (2, 9, 2, 1) is none"),
+    ((2, 4), ((2, 1, 99, 1),), "the move (2, 1, 99, 1) is none"),
+    ((2, 4), ((2, 1, 2, "x"),), "the move (2, 1, 2, 'x') is none"),
+    ((2, 4), ((2, 1, 2, math.nan),), "layer 2 moves nan of 1 delta work"),
+    ((2, 4), (5,), "the move 5 is none"),
+    (3, (), "the stage ends are 3; they must not fall"),
+    ((2.5, 4), (), "the stage ends are (2.5, 4); they must not fall"),
     ((3, 4), ((2, 1, 2, 1),), "layer 2 feeds layer 3 first, but stage 2 starts with layer 4"),
 ])
 def test_plans_that_may_not_be_run(ends, moved, message):
     by_hand = Plan("by hand", FOUR, 2, ends, moved)
     assert any(message in problem for problem in check_plan(by_hand))
     assert not verify_optimal(by_hand)
+
+
+LONG = pytest.param(10**5000, id="long")  # Python writes no number of so many digits
+SIZED = chain([4, 2, 2, 3], [0, 1, 2, 3], weight_bytes=2 * 10**9, input_bytes=10**9, output_bytes=10**9)
+
+
+@pytest.mark.parametrize("option, value", [("bandwidth", 10**9), ("memory", 2 * 10**9 + 10**9), ("threshold", 10**9)])
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.float32, np.float64, np.longdouble])
+def test_numbers_of_numpy_count_as_those_of_python(option, value, kind):
+    memory = {"memory": value * 10} if option == "memory" else {option: value}
+    ours, theirs = optimal(SIZED, 3, **memory), optimal(SIZED, 3, **{option: kind(memory[option])})
+    assert (ours.period, ours.ends, ours.moved) == (theirs.period, theirs.ends, theirs.moved)
+    assert verify_optimal(theirs)
+
+
+@pytest.mark.parametrize("option", ["bandwidth", "memory", "threshold"])
+@pytest.mark.parametrize("most", [LONG, Fraction(10**5000, 3), math.inf])
+@pytest.mark.parametrize("unit", ["cycles", "s"])
+def test_options_larger_than_any_float(option, most, unit):
+    costs = replace(SIZED, unit=unit)
+    free, limited = optimal(costs, 3), optimal(costs, 3, **{option: most})
+    assert (free.period, free.ends) == (limited.period, limited.ends) and verify_optimal(limited)
+
+
+@pytest.mark.parametrize("alpha", [8, 1e300, LONG, Fraction(10**5000), np.int64(8)])
+@pytest.mark.parametrize("mode", ["paper", "strict"])
+def test_a_large_alpha_gives_one_processor_everything_at_the_first_restart(alpha, mode):
+    made = algorithm1(chain([3, 3, 1, 5], 0), 4, mode=mode, alpha=alpha)
+    assert made.loads == (12,) and made.notes[-1] == "target 12 cycles after 1 restarts"
+
+
+def test_memory_beyond_64_bits():
+    costs = chain([4, 2, 2], [0, 1, 1], weight_bytes=2**62, input_bytes=2**62)
+    with pytest.raises(ValueError, match="no plan of at most 2 processors keeps every stage within the memory"):
+        pipedream(costs, 2, memory=2**64 - 1)
+    assert pipedream(costs, 2, memory=2**64).ends == (1, 3)
+    enough = optimal(costs, 2, memory=2**65)
+    assert enough.period == optimal(costs, 2).period and verify_optimal(enough)
+
+
+@pytest.mark.parametrize("scale", [1e-289, 1e-280, 1e280, 1e306])
+def test_very_small_and_very_large_times(scale):
+    work, delta = np.array([4, 2, 2, 3]), np.array([0, 1, 2, 3])
+    found = optimal(Costs.from_times(scale * work, 0, scale * delta), 2)
+    assert float(found.period) / scale == pytest.approx(float(optimal(chain(work, delta), 2).period), rel=1e-12)
+    assert verify_optimal(found)
+
+
+@pytest.mark.parametrize("unit", ["cycles", "s"])
+def test_no_plan_beats_one_without_work(unit):
+    assert verify_optimal(optimal(Costs.from_times([0, 0, 0], 0, 0, unit=unit), 2))

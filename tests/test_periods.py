@@ -1,13 +1,13 @@
 """Periods of many rows at once are those of the planners, one at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lpkit.costs import Costs, costs
 from lpkit.partition import plan
-from lpkit.periods import (
-    algorithm1_periods, equal_layers_periods, movable_delta, optimal_periods, pipedream_periods,
-)  # fmt: skip
+from lpkit.periods import algorithm1_periods, equal_layers_periods, optimal_periods, pipedream_periods
 
 
 def chains(seed, rows, layers):
@@ -36,15 +36,12 @@ def test_whole_layer_planners(random_chains):
 
 def test_optimal(random_chains):
     fixed, delta, each = random_chains
-    own, before = movable_delta(delta, each[0].first_consumer)
-    assert not before.any()
-    np.testing.assert_allclose(optimal_periods(fixed + delta, own, 9), planned(each, "optimal", 9), rtol=2e-9)
+    np.testing.assert_allclose(optimal_periods(fixed + delta, delta, 9), planned(each, "optimal", 9), rtol=2e-9)
 
 
 def test_algorithm1(random_chains):
     fixed, delta, each = random_chains
-    own, _ = movable_delta(delta, each[0].first_consumer)
-    found = algorithm1_periods(fixed + delta, own, 9, alpha=1.05)
+    found = algorithm1_periods(fixed + delta, delta, 9, alpha=1.05)
     np.testing.assert_allclose(found, planned(each, "algorithm1", 9, mode="strict", alpha=1.05), rtol=1e-7)
 
 
@@ -54,10 +51,26 @@ def test_a_residual_network_with_projections_and_heavy_ends():
     rng = np.random.default_rng(3)
     rows = np.ceil(rng.lognormal(3, 1.2, (12, 2, len(cost))))
     each = [Costs(**{**vars(cost), "F": f, "G": 0 * f, "delta": d}) for f, d in rows]
-    own, before = movable_delta(rows[:, 1], cost.first_consumer)
-    assert before.any(axis=0).sum() == 3
-    found = optimal_periods(rows.sum(axis=1), own, 12, before=before)
+    assert (cost.first_consumer == np.arange(3, len(cost) + 3)).sum() == 3
+    found = optimal_periods(rows.sum(axis=1), rows[:, 1], 12, first_consumer=cost.first_consumer)
     np.testing.assert_allclose(found, planned(each, "optimal", 12), rtol=2e-9)
+
+
+@pytest.mark.parametrize("readers", [
+    [2, 6, 6, 6, 6, 7, 8, 9],  # four branches into one layer
+    [9, 9, 9, 9, 9, 9, 9, 9],  # nobody reads anything
+    [8, 8, 8, 8, 8, 8, 8, 9],  # all feed the last
+    [4, 5, 4, 6, 8, 8, 8, 9],  # groups with gaps, and one that its last layer is not in
+    [6, 3, 6, 8, 8, 7, 9, 9],
+])  # fmt: skip
+def test_layers_that_one_layer_reads_first_move_together(readers):
+    fixed, delta = chains(11, 15, 8)
+    each = [replace(Costs.from_times(f, 0, d, unit="cycles"), first_consumer=np.array(readers))
+            for f, d in zip(fixed, delta)]
+    found = optimal_periods(fixed + delta, delta, 8, first_consumer=readers)
+    np.testing.assert_allclose(found, planned(each, "optimal", 8), rtol=2e-9)
+    greedy = algorithm1_periods(fixed + delta, delta, 8, first_consumer=readers)
+    np.testing.assert_allclose(greedy, planned(each, "algorithm1", 8, mode="strict"), rtol=1e-7)
 
 
 def test_bad_input():
@@ -65,5 +78,7 @@ def test_bad_input():
         pipedream_periods([1, 2], 1)
     with pytest.raises(ValueError, match="finite costs of at least 0"):
         optimal_periods([[1, np.nan]], [[0, 0]], 1)
+    with pytest.raises(ValueError, match="first_consumer must name a later layer for each layer"):
+        optimal_periods([[1, 2]], [[0, 0]], 1, first_consumer=[1, 3])
     with pytest.raises(ValueError, match="processors is 3; it must be a whole number from 1 to 2"):
         equal_layers_periods([[1, 2]], 3)

@@ -1,18 +1,23 @@
 """Profiles of PipeDream: read, carried over without a change, and planned as its own optimizer plans them."""
 
 import json
+import time
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lpkit.interop.pipedream import PROFILES, Graph, Operation, read_graph, read_profile, to_costs, write_profile
 from lpkit.interop.pipedream_states import straight_pipeline
 from lpkit.partition import optimal, pipedream
+from lpkit.sources import kind_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "pipedream_runs.json").read_text())
 BESIDE = Path(__file__).parents[2] / "shared" / "golden" / "pipedream"
 NODE = "node1 -- ReLU -- forward_compute_time=1, backward_compute_time=2, activation_size=[3; 4], parameter_size=0"
+LONG = "z" * 5000
 HEADER = "id,operation,forward_ms,backward_ms,activation_bytes,parameter_bytes,inputs\n"
 
 
@@ -141,6 +146,15 @@ def test_shipped_profiles_name_their_source(name):
     (NODE.replace("time=1", "time=x"), "forward_compute_time in line 1 of 'graph.txt' is 'x'; it must be a number"),
     (NODE.replace("time=1", "time=-1"), "is '-1'; it must be a number from 0"),
     (NODE.replace("time=1", "time=nan"), "is 'nan'; it must be a number from 0"),
+    (NODE.replace("[3; 4]", "1e300"), "activation_size in line 1 of 'graph.txt' is '1e300'; it must be a number of bytes"),
+    (NODE.replace("size=0", "size=1e19"), "parameter_size in line 1 of 'graph.txt' is '1e19'; it must be a number of bytes"),
+    (NODE.replace("[3; 4]", "1e999999999"), "activation_size in line 1 of 'graph.txt' is '1e999999999'; it must be"),
+    (NODE.replace("node1", LONG) + f"\n\t{LONG} -- {LONG}\n", "'graph.txt' has a cycle at or before 'zzz"),
+    (NODE.replace("[3; 4]", LONG), "activation_size in line 1 of 'graph.txt' is 'zzz"),
+    (LONG, "line 1 of 'graph.txt' is 'zzz"),
+    (f"{NODE}\n\t{LONG}\n", "line 2 of 'graph.txt' is 'zzz"),
+    (f"{NODE}\n\tnode1 -- {LONG}\n", "line 2 of 'graph.txt' names the node 'zzz"),
+    (2 * (NODE.replace("node1", LONG) + "\n"), "line 2 of 'graph.txt' repeats the node 'zzz"),
     (f"{NODE}\n{NODE}\n", "line 2 of 'graph.txt' repeats the node 'node1'"),
     (f"{NODE}\n\tnode1\n", "line 2 of 'graph.txt' is 'node1'; an edge is a tab, then 'id -- id'"),
     (f"{NODE}\n\tnode1 -- node9\n", "line 2 of 'graph.txt' names the node 'node9', which no line before it describes"),
@@ -152,12 +166,18 @@ def test_what_is_wrong_with_a_graph_file(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError) as error:
         read_graph(path)
-    assert message in str(error.value)
+    assert message in str(error.value) and len(str(error.value)) < 400
 
 
 @pytest.mark.parametrize("text, message", [
     ("a,b\n", "'own.csv' has the columns a, b; a profile has id, operation"),
     (HEADER, "'own.csv' has no row"),
+    ("# nothing\n# more\n", "'own.csv' holds nothing but comments; it may have been cut off"),
+    (LONG, "'own.csv' has the columns zzz"),
+    (f"{HEADER}a,ReLU,1,1,{LONG},1,\n", "activation_bytes in line 2 of 'own.csv' is 'zzz"),
+    (f"{HEADER}a,ReLU,1,1,1,1e300,\n", "parameter_bytes in line 2 of 'own.csv' is '1e300'; it must be a number of bytes"),
+    (f"{HEADER}a,ReLU,1,1,1,1,{LONG}\n", "line 2 of 'own.csv' reads 'zzz"),
+    (f"{HEADER}{LONG},ReLU,1,1,1,1,\n{LONG},ReLU,1,1,1,1,\n", "line 3 of 'own.csv' repeats the id 'zzz"),
     (f"# x\n{HEADER}a,ReLU,1,1,1\n", "line 3 of 'own.csv' has 5 columns; a profile has 7"),
     (f"{HEADER}a,ReLU,1,oops,1,1,\n", "backward_ms in line 2 of 'own.csv' is 'oops'"),
     (f"{HEADER}a,ReLU,1,1,1,1,b\n", "line 2 of 'own.csv' reads 'b', which no row before it is"),
@@ -168,7 +188,53 @@ def test_what_is_wrong_with_a_profile(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError) as error:
         read_profile(path)
-    assert message in str(error.value)
+    assert message in str(error.value) and len(str(error.value)) < 400
+
+
+PARTS = small(*BRANCH.operations, Operation("n8", "Linear", 3, 2, 40, 300))
+
+
+def conv(number, activation, *inputs):
+    return Operation(f"n{number}", "Conv2d", 1, 1, activation, 4, tuple(f"n{i}" for i in inputs))
+
+
+def star(rays):
+    return small(conv(1, 1), *(conv(n, 1, 1) for n in range(2, rays + 2)))
+
+
+def crossing(size):
+    """Five outputs that cross the cut after n5, read by one layer each."""
+    chain = [conv(1, size), *(conv(n, size, n - 1) for n in range(2, 6))]
+    return small(*chain, conv(6, 1, 5), *(conv(n, 1, n - 1, n - 6) for n in range(7, 11)))
+
+
+def test_bytes_of_a_cut_are_added_up():
+    assert to_costs(crossing(10)).cut_bytes.tolist() == [10, 20, 30, 40, 50, 41, 31, 21, 11]
+
+
+def test_a_star_of_few_rays_has_one_state_for_each_set_of_them():
+    assert straight_pipeline(star(6), 3)[0] == 6  # stages of 3, 2 and 2 operations
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.longdouble, Fraction])
+def test_numbers_of_other_kinds(kind):
+    assert straight_pipeline(BRANCH, 2, bandwidth=kind(2)) == straight_pipeline(BRANCH, 2, bandwidth=2)
+    assert to_costs(BRANCH, split_backward=kind(1)).delta.tolist() == to_costs(BRANCH, split_backward=1).delta.tolist()
+
+
+def test_links_as_fast_and_as_slow_as_can_be():
+    assert straight_pipeline(BRANCH, 2, bandwidth=10**5000) == straight_pipeline(BRANCH, 2)
+    period, stages = straight_pipeline(BRANCH, 2, bandwidth=Fraction(1, 10**5000))
+    assert (period, len(stages)) == (22, 1)
+
+
+def test_sizes_are_exact(tmp_path):
+    odd = 2**53 + 1
+    path = tmp_path / "graph.txt"
+    path.write_text(NODE.replace("[3; 4]", f"[{odd}; 4]").replace("size=0", f"size={odd}"))
+    assert read_graph(path).operations[0] == Operation("node1", "ReLU", 1, 2, odd + 4, odd)
+    path = write_profile(small(Operation("a", "ReLU", 1, 1, odd, odd)), tmp_path / "own.csv")
+    assert read_profile(path).operations[0] == Operation("a", "ReLU", 1, 1, odd, odd)
 
 
 @pytest.mark.parametrize("call, message", [
@@ -178,14 +244,43 @@ def test_what_is_wrong_with_a_profile(tmp_path, text, message):
     (lambda: to_costs(BRANCH, split_backward=1.5), "split_backward is 1.5; as a number it must lie between 0 and 1"),
     (lambda: straight_pipeline(BRANCH, 0), "machines is 0; it must be a whole number from 1"),
     (lambda: straight_pipeline(BRANCH, 2, bandwidth=0), "bandwidth is 0; it must be a number of bytes per second"),
+    (lambda: to_costs(BRANCH, split_backward=10**5000), "split_backward is a whole number of about 5001 digits; as a"),
+    (lambda: straight_pipeline(BRANCH, 2, bandwidth=-(10**5000)), "bandwidth is a whole number of about 5001 digits"),
+    (lambda: straight_pipeline(PARTS, 2), "the profile 'small' falls into parts: no edge leads from 'n2' to 'n8'; give"),
+    (lambda: to_costs(PARTS), "the profile 'small' falls into parts: no edge leads from 'n2' to 'n8'; give all edges"),
+    (lambda: straight_pipeline(star(22), 3), "the graph has more than 4096 states, too many branches beside each other"),
+    (lambda: to_costs(crossing(2**61)), "the tensors across the cut after layer 'n4 Conv2d' have 92233720368"),
+    (lambda: to_costs(small(conv(1, 2**62), conv(2, 2**62, 1), conv(3, 1, 1, 2))),
+     "the inputs of layer 'n3 Conv2d' have 9223372036854775808 bytes, more than"),
+    (lambda: to_costs(small(conv(1, 2**64))), "the outputs of layer 'n1 Conv2d' have 18446744073709551616 bytes"),
+    (lambda: to_costs(small(replace(conv(1, 1), parameters=2**64))), "the weights of layer 'n1 Conv2d' have 184467"),
     (lambda: to_costs(small(BRANCH.operations[0])), "the profile 'small' has only inputs; there is nothing to plan"),
 ])
 def test_what_is_wrong_with_a_call(call, message):
     with pytest.raises(ValueError) as error:
         call()
-    assert message in str(error.value)
+    assert message in str(error.value) and len(str(error.value)) < 400
 
 
 def test_a_missing_file():
     with pytest.raises(FileNotFoundError, match="there is no file 'nowhere.csv'"):
         read_profile("nowhere.csv")
+
+
+@pytest.mark.parametrize("line", ["a -- " * 60_000, "a -- " + " -- " * 75_000, "x" * 300_000])
+def test_what_a_long_line_is_takes_no_time(tmp_path, line):
+    path = tmp_path / "long.txt"
+    path.write_text(f"{line}\n")
+    start = time.process_time()
+    assert kind_of(path) == "topology"
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("text, kind", [
+    (f"{NODE}\n", "graph"), (f"Layer, M, N, K\n{NODE}\n", "graph"), (f" {NODE}\n", "topology"),
+    (NODE.replace(" -- forward", ", forward"), "topology"), ("a b -- c -- forward_compute_time=1\n", "topology"),
+])  # fmt: skip
+def test_a_graph_is_told_by_its_nodes(tmp_path, text, kind):
+    path = tmp_path / "some.txt"
+    path.write_text(text)
+    assert kind_of(path) == kind

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from lpkit.costs import costs
-from lpkit.networks import Add, Conv, Dense, Flatten, Network, Node, Pool, network
+from lpkit.networks import Add, Concat, Conv, Dense, Flatten, Network, Node, Pool, network
 from lpkit.partition import plan
 from lpkit.sensitivity import SENSITIVITY_CHOICES, SENSITIVITY_VALUES, agreement, sensitivity, sensitivity_summary
 from lpkit.systolic import Array
@@ -156,6 +156,11 @@ def test_many_rows_are_planned_in_pieces(monkeypatch, frame):
     (dict(arrays=[0]), "array rows is 0; it must be a whole number from 1"),
     (dict(batches=[1.5]), "batch is 1.5; it must be a whole number from 1"),
     (dict(choices=FIRST | {"delta": ["col2in"]}), "delta is 'col2in'; did you mean 'col2im'?"),
+    (dict(choices=FIRST | {"delta": []}), "the choice 'delta' has no option; give at least one"),
+    (dict(choices=FIRST | {"foo": [1]}), "choice is 'foo'; Known: 'first_layer_delta', 'delta'"),
+    (dict(choices=FIRST | {"layers": [math.nan]}), "layers is nan; Known: 'all'"),
+    (dict(choices=FIRST | {"batching": 5}), "batching is 5; Known: 'folded', 'per_image'"),
+    (dict(choices=5), "choices is 5; give a dict such as {'delta': ['col2im', 'phases']}"),
     (dict(choices=FIRST | {"layers": ["dense"]}), "layers is 'dense'; Known: 'all', 'convolutions', 'main_path'"),
 ])  # fmt: skip
 def test_bad_input_gets_one_sentence(change, sentence):
@@ -163,6 +168,28 @@ def test_bad_input_gets_one_sentence(change, sentence):
     with pytest.raises(ValueError) as caught:
         sensitivity(**grid)
     assert str(caught.value).startswith(sentence) and "\n" not in str(caught.value)
+
+
+def test_an_option_may_stand_without_a_list():
+    grid = dict(networks=["sample4"], arrays=[8], processors=[2])
+    alone, listed = (sensitivity(**grid, choices=FIRST | {"delta": delta}) for delta in ("phases", ["phases"]))
+    pd.testing.assert_frame_equal(alone, listed)
+
+
+def inception():
+    """Four branches that one layer reads first."""
+    return Network("inception", (64, 32, 32), (
+        Node("stem", Conv(256, 3, padding=1), "input"), Node("a", Conv(256, 3, padding=1), "stem"),
+        *(Node(name, Conv(64, 1), "stem") for name in "bcd"), Node("join", Concat(), tuple("abcd")),
+        Node("e", Conv(256, 3, padding=1), "join"), Node("f", Conv(64, 1), "e"),
+    ))  # fmt: skip
+
+
+def test_branches_that_are_joined_are_planned_exactly():
+    grid = dict(arrays=(32,), batches=(32,), processors=(2, 3, 4, 5))
+    rows = sensitivity([inception()], **grid, choices=FIRST)
+    for _, row in rows.iterrows():
+        assert row[["mean_gain", "mean_reduction"]].tolist() == pytest.approx(brute(row, nets=[inception()], **grid), rel=2e-5)
 
 
 # ---- summary ------------------------------------------------------------------------------------------------------

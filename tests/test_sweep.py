@@ -299,5 +299,11 @@ def test_flat_from(values, options, at):
     assert flat_from(curve, **options) == at
 
 
+@pytest.mark.parametrize("tolerance", [-1, float("nan"), float("inf"), pytest.param(10**5000, id="long"), "a", None])
+def test_a_tolerance_is_a_share(tolerance):
+    with pytest.raises(ValueError, match="^tolerance is .*; it must be a number from 0 and below 1, such as 0.001$"):
+        flat_from(pd.Series([1.0, 2.0]), tolerance=tolerance)
+
+
 def test_flat_from_gives_a_processor_count_not_a_place():
     assert flat_from(pd.Series([1.0, 3.0, 3.0], index=[2, 7, 12])) == 7

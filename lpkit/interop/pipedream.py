@@ -10,20 +10,24 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import choice, read_text, unknown_name, write_atomically
+from lpkit.chains import python_number
+from lpkit.checks import choice, read_text, shown, unknown_name, write_atomically
 from lpkit.costs import Costs
 
 __all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_costs", "without_inputs",
-           "write_profile"]
+           "whole_graph", "write_profile"]
 
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
 PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
 COLUMNS = ("id", "operation", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs")
+LARGEST = 2**63 - 1024  # bytes of a layer or cut: what 64 bits hold, also as the nearest float
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 
 
@@ -66,7 +70,7 @@ def read_graph(path):
         elif line.strip():
             node = _node(line.strip(), where)
             if node["id"] in nodes:
-                raise ValueError(f"{where} repeats the node {node['id']!r}; ids must differ")
+                raise ValueError(f"{where} repeats the node {shown(node['id'])}; ids must differ")
             nodes[node["id"]] = node
     operations = {name: Operation(**node, inputs=tuple(inputs[name])) for name, node in nodes.items()}
     name = path.name.removesuffix(".txt").removesuffix("graph").removesuffix(".") or path.parent.name
@@ -77,25 +81,27 @@ def _node(line, where):
     """Fields of a node line."""
     parts = line.split(" -- ")
     if len(parts) not in (3, 4):
-        raise ValueError(f"{where} is {line!r}; a node is 'id -- description -- forward_compute_time=MS, "
+        raise ValueError(f"{where} is {shown(line)}; a node is 'id -- description -- forward_compute_time=MS, "
                          "backward_compute_time=MS, activation_size=BYTES, parameter_size=BYTES'")
     values = dict(part.split("=", 1) for part in parts[2].split(", ") if "=" in part)
     missing = [field for field in FIELDS if field not in values]
     if missing:
         raise ValueError(f"{where} has no {missing[0]}; a node needs {', '.join(FIELDS)}")
-    forward, backward, activation, parameters = (_sum(values[field], f"{field} in {where}") for field in FIELDS)
+    names = [f"{field} in {where}" for field in FIELDS]
+    forward, backward = (_sum(values[field], name) for field, name in zip(FIELDS[:2], names))
+    activation, parameters = (_size(values[field], name) for field, name in zip(FIELDS[2:], names[2:]))
     return dict(id=parts[0].strip(), operation=parts[1].strip(), forward=forward, backward=backward,
-                activation=round(activation), parameters=round(parameters))
+                activation=activation, parameters=parameters)
 
 
 def _edge(line, nodes, where):
     """Source and target of an edge line."""
     ends = line.strip().split(" -- ")
     if len(ends) != 2:
-        raise ValueError(f"{where} is {line.strip()!r}; an edge is a tab, then 'id -- id'")
+        raise ValueError(f"{where} is {shown(line.strip())}; an edge is a tab, then 'id -- id'")
     for end in ends:
         if end not in nodes:
-            raise ValueError(f"{where} names the node {end!r}, which no line before it describes")
+            raise ValueError(f"{where} names the node {shown(end)}, which no line before it describes")
     return ends
 
 
@@ -106,8 +112,17 @@ def _sum(text, name):
     except ValueError:
         total = math.nan
     if not 0 <= total < math.inf:
-        raise ValueError(f"{name} is {text!r}; it must be a number from 0, or [number; number]")
+        raise ValueError(f"{name} is {shown(text)}; it must be a number from 0, or [number; number]")
     return total
+
+
+def _size(text, name):
+    """As `_sum`, of bytes: a whole number, exact also where a float would lose digits."""
+    if _sum(text, name) > LARGEST:
+        raise ValueError(f"{name} is {shown(text)}; it must be a number of bytes of at most {LARGEST}")
+    parts = [part.strip() for part in text.strip("[] ").split(";")]
+    # An exponent far below zero would make a fraction of as many digits; a float does for what is small.
+    return min(round(sum(Fraction(part) if float(part) >= 2**53 else Fraction(float(part)) for part in parts)), LARGEST)
 
 
 def _ordered(operations, name):
@@ -131,7 +146,7 @@ def _ordered(operations, name):
                 heappush(ready, (ranks[reader], reader))
     if len(ordered) < len(operations):
         stuck = min((key for key, inputs in missing.items() if inputs), key=ranks.get)
-        raise ValueError(f"{name!r} has a cycle at or before {stuck!r}; a profile must not have one")
+        raise ValueError(f"{name!r} has a cycle at or before {shown(stuck)}; a profile must not have one")
     return tuple(ordered)
 
 
@@ -160,8 +175,11 @@ def read_profile(path_or_name):
     lines = read_text(path).splitlines()
     comments = [line for line in lines if line.startswith("#")]
     rows = list(csv.reader(line for line in lines if not line.startswith("#")))
+    if not rows:
+        raise ValueError(f"{path.name!r} holds nothing but comments; it may have been cut off")
     if tuple(rows[0]) != COLUMNS:
-        raise ValueError(f"{path.name!r} has the columns {', '.join(rows[0])}; a profile has {', '.join(COLUMNS)}")
+        columns = shown(", ".join(rows[0]))[1:-1]
+        raise ValueError(f"{path.name!r} has the columns {columns}; a profile has {', '.join(COLUMNS)}")
     operations = {}
     for number, row in enumerate(rows[1:], len(comments) + 2):
         operation = _row(row, f"line {number} of {path.name!r}", operations)
@@ -175,13 +193,14 @@ def _row(row, where, before):
     """One operation of the CSV; its inputs must be rows `before` it."""
     if len(row) != len(COLUMNS):
         raise ValueError(f"{where} has {len(row)} columns; a profile has {len(COLUMNS)}")
-    values = [_sum(text, f"{column} in {where}") for text, column in zip(row[2:6], COLUMNS[2:6])]
+    read = (_sum, _sum, _size, _size)
+    values = [number(text, f"{column} in {where}") for number, text, column in zip(read, row[2:6], COLUMNS[2:6])]
     if row[0] in before:
-        raise ValueError(f"{where} repeats the id {row[0]!r}; ids must differ")
+        raise ValueError(f"{where} repeats the id {shown(row[0])}; ids must differ")
     for name in row[6].split():
         if name not in before:
-            raise ValueError(f"{where} reads {name!r}, which no row before it is; rows come after their inputs")
-    return Operation(row[0], row[1], *values[:2], *map(round, values[2:]), tuple(row[6].split()))
+            raise ValueError(f"{where} reads {shown(name)}, which no row before it is; rows come after their inputs")
+    return Operation(row[0], row[1], *values, tuple(row[6].split()))
 
 
 def write_profile(graph, path):
@@ -204,6 +223,26 @@ def without_inputs(graph):
     return tuple(replace(o, inputs=tuple(i for i in o.inputs if i not in dropped)) for o in kept)
 
 
+def whole_graph(graph):
+    """As `without_inputs`; refuses a graph of several parts, which edges that were cut off leave behind."""
+    operations = without_inputs(graph)
+    neighbours = defaultdict(set)
+    for o in operations:
+        for name in o.inputs:
+            neighbours[o.id].add(name)
+            neighbours[name].add(o.id)
+    found, todo = {operations[0].id}, [operations[0].id]
+    while todo:
+        new = neighbours[todo.pop()] - found
+        found |= new
+        todo += new
+    for o in operations:
+        if o.id not in found:
+            raise ValueError(f"the profile {graph.name!r} falls into parts: no edge leads from {operations[0].id!r} to "
+                             f"{shown(o.id)}; give all edges, the file may have been cut off")
+    return operations
+
+
 def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_delta=False):
     """Costs of a profile for the planners, in ms; a linear order of its operations (that of their ids).
 
@@ -222,7 +261,7 @@ def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_d
     Raises
     ------
     ValueError
-        If an argument is unknown.
+        If an argument is unknown, the graph falls into parts, or a size leaves 64 bits.
 
     Examples
     --------
@@ -232,9 +271,10 @@ def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_d
     """
     choice(granularity, "granularity", ("fused", "nodes"))
     share = _delta_of(split_backward)
-    operations = without_inputs(graph)
+    operations = whole_graph(graph)
     home, heads = _layers(operations, granularity)
-    forward, backward, delta, weights = (np.zeros(len(heads)) for _ in range(4))
+    forward, backward, delta = (np.zeros(len(heads)) for _ in range(3))
+    weights = [0] * len(heads)
     for o in operations:
         layer = home[o.id]
         forward[layer] += o.forward
@@ -244,16 +284,28 @@ def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_d
             delta[layer] = share(o.forward, o.backward)
     traffic = _traffic(graph, operations, home, heads)
     names = tuple(f"{o.id} {o.operation.split('(')[0]}" for o in heads)
-    return Costs(f"{graph.name}, measured ({granularity})", names, forward, backward - delta, delta,
-                 np.rint(weights).astype(np.int64), *traffic, unit="ms", source=graph.source)
+    kinds = ("weights of", "inputs of", "outputs of", "tensors across the cut after")
+    for what, sizes in zip(kinds, (weights, *traffic)):
+        _fit(sizes, what, names)
+    return Costs(f"{graph.name}, measured ({granularity})", names, forward, backward - delta, delta, weights,
+                 *traffic, unit="ms", source=graph.source)
+
+
+def _fit(sizes, what, names):
+    """Refuse bytes of a layer that 64 bits do not hold."""
+    for size, name in zip(sizes, names):
+        if size > LARGEST:
+            raise ValueError(f"the {what} layer {shown(name)} have {size} bytes, more than {LARGEST}; "
+                             "check the sizes of the profile")
 
 
 def _delta_of(split):
     """Delta's part of a backward time, as a function of forward and backward time."""
-    if isinstance(split, (int, float)) and not isinstance(split, bool):
-        if not 0 <= split <= 1:
-            raise ValueError(f"split_backward is {split!r}; as a number it must lie between 0 and 1")
-        return lambda forward, backward: split * backward
+    share = python_number(split)
+    if share is not None:
+        if not 0 <= share <= 1:
+            raise ValueError(f"split_backward is {shown(split)}; as a number it must lie between 0 and 1")
+        return lambda forward, backward: float(share) * backward
     choice(split, "split_backward", ("half", "by_forward"))
     return (lambda forward, backward: backward / 2) if split == "half" else lambda f, b: max(b - f, 0.0)
 
@@ -287,13 +339,15 @@ def _traffic(graph, operations, home, heads):
             readers[name].append(o)
     starts = {o.id: layer for layer, o in enumerate(heads)}
     given = {o.id: o.inputs for o in graph.operations}
-    first, outputs, cuts = [], [0] * L, np.zeros(max(L - 1, 0), np.int64)
+    first, outputs, changes = [], [0] * L, [0] * L  # of the bytes that cross, from one cut to the next
     for o in reversed(operations):
         last = max((home[r.id] for r in readers[o.id]), default=home[o.id])
-        cuts[home[o.id] : last] += o.activation
+        changes[home[o.id]] += o.activation
+        changes[last] -= o.activation
         outputs[home[o.id]] = outputs[home[o.id]] or o.activation
     for o in heads:
         first.append(_first_reader(o.id, readers, starts, L) + 1)
+    cuts = list(accumulate(changes[:-1]))
     inputs = [sum(size[name] for name in given[o.id]) for o in heads]
     shared = [any(len(readers[name]) > 1 for name in o.inputs) for o in heads]
     return inputs, outputs, cuts, first, shared

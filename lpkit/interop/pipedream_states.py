@@ -5,16 +5,22 @@ Source: Narayanan et al., PipeDream (SOSP 2019), section 3.1, and the behaviour 
 """
 
 import math
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
+from lpkit.chains import positive
 from lpkit.checks import whole_number
-from lpkit.interop.pipedream import without_inputs
+from lpkit.interop.pipedream import whole_graph
 
 __all__ = ["straight_pipeline"]
+
+MOST_STATES = 4096  # their tables of pairs take a gigabyte
+LEAST_RATE, LARGEST_RATE = 5e-324, Fraction(sys.float_info.max)  # floats
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,9 @@ def _states(operations):
         grown = {mask | closed[r] for n in members for r in readers[n] if not mask >> r & 1} - masks
         masks |= grown
         todo += grown
+        if len(masks) > MOST_STATES:
+            raise ValueError(f"the graph has more than {MOST_STATES} states, too many branches beside each other; plan "
+                             "it as a chain with to_costs")
     masks = sorted(masks, key=lambda m: (m.bit_count(), m))
     work = [o.forward + o.backward for o in operations]
     times = [math.fsum(w for n, w in enumerate(work) if m >> n & 1) for m in masks]
@@ -87,7 +96,8 @@ def straight_pipeline(graph, machines, *, bandwidth=None):
     Raises
     ------
     ValueError
-        If `machines` is not a whole number from 1 or `bandwidth` not a number above 0.
+        If `machines` is not a whole number from 1 or `bandwidth` not a number above 0, or if the graph falls into parts
+        or has more than 4096 states.
 
     Examples
     --------
@@ -97,11 +107,11 @@ def straight_pipeline(graph, machines, *, bandwidth=None):
     (159.531, 5)
     """
     machines = whole_number(machines, "machines")
-    if bandwidth is not None and not (isinstance(bandwidth, (int, float)) and bandwidth > 0):
-        raise ValueError(f"bandwidth is {bandwidth!r}; it must be a number of bytes per second above 0")
-    operations = without_inputs(graph)
+    rate = positive(math.inf if bandwidth is None else bandwidth, "bandwidth", "bytes per second")
+    operations = whole_graph(graph)
     states = _states(operations)
-    link = np.zeros(len(states.times)) if bandwidth is None else 2e3 * states.boundary / bandwidth
+    with np.errstate(over="ignore"):  # a link that takes for ever is not used
+        link = 2e3 * states.boundary / max(float(min(rate, LARGEST_RATE)), LEAST_RATE)
     link[-1] = 0
     best, choices = _straight(states, link, machines)
     cuts, state = [len(states.masks) - 1], len(states.masks) - 1
