@@ -125,7 +125,8 @@ def unknown_name(value, name, allowed):
     near = difflib.get_close_matches(_start(value), map(_start, allowed[:MOST_COMPARED]), n=3)
     hint = f" did you mean {' or '.join(map(shown, near))}?" if near else ""
     more = f" and {len(allowed) - MOST_KNOWN} more" if len(allowed) > MOST_KNOWN else ""
-    return ValueError(f"{name} is {shown(value)};{hint} Known: {', '.join(shown(a, 40) for a in allowed[:MOST_KNOWN])}{more}")
+    known = ", ".join(shown(a, 40) for a in allowed[:MOST_KNOWN])
+    return ValueError(f"{name} is {shown(value)};{hint} Known: {known}{more}")
 
 
 def _start(name):

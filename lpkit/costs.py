@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, plain, shown, whole_number
 from lpkit.networks import Dense, Network
 from lpkit.networks import network as named_network
 from lpkit.systolic import Array, as_array, cycles_grid
@@ -87,10 +87,12 @@ class Costs:
         checked["cut_bytes"] = _column(self.cut_bytes, "cut_bytes", L - 1, True)
         checked["first_consumer"] = _consumers(self.first_consumer, L)
         checked["shared_input"] = _flags(self.shared_input, L)
+        size = plain(self.bytes_per_element)
+        checked["bytes_per_element"] = float(size) if isinstance(size, np.floating) else size  # longdouble
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if not self._total_fits():
-            raise ValueError(f"the costs of {self.name!r} add up to more than 64 bits hold; use a larger unit")
+            raise ValueError(f"the costs of {shown(self.name)} add up to more than 64 bits hold; use a larger unit")
 
     def __len__(self):
         return len(self.layers)
@@ -154,6 +156,8 @@ class Costs:
         """
         columns = np.broadcast_arrays(*map(np.atleast_1d, _same_length(F, G, delta)))
         L = len(columns[0])
+        if layers is not None and (isinstance(layers, str) or np.ndim(layers) != 1):
+            raise ValueError(f"layers is {shown(layers)}; it must be a list of {L} names, one a layer")
         sizes = [np.broadcast_to(b, L) if np.ndim(b) == 0 else b for b in (weight_bytes, input_bytes, output_bytes)]
         return cls(name, tuple(layers) if layers is not None else tuple(f"layer{l}" for l in range(1, L + 1)),
                    *columns, *sizes, np.asarray(sizes[2])[: L - 1] if cut_bytes is None else cut_bytes,
@@ -174,6 +178,9 @@ def _column(values, name, length, whole):
     if column.shape != (length,):
         raise ValueError(f"{name} has shape {column.shape}; it must be ({length},), one number a layer"
                          f"{' but the last' if name == 'cut_bytes' else ''}")
+    if length and column.dtype.kind == "O" and all(isinstance(v, int) for v in column):
+        raise ValueError(f"{name} is {shown(max(column, key=abs))} for one layer, more than 64 bits hold; use smaller "
+                         "sizes")
     if length and column.dtype.kind not in "iuf":
         raise ValueError(f"{name} holds {column.dtype} values; give finite numbers that fit in 64 bits")
     wrong = ~np.isfinite(column) | (column < 0)
@@ -181,7 +188,7 @@ def _column(values, name, length, whole):
         wrong |= (column != np.floor(column)) | (column > LARGEST_KEPT)
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name} of layer {first + 1} is {column[first].item()!r}; it must be a finite "
+        raise ValueError(f"{name} of layer {first + 1} is {shown(column[first])}; it must be a finite "
                          f"{'whole ' if whole else ''}number of at least 0")
     column = column.astype(np.int64 if whole else np.float64)
     column.flags.writeable = False
@@ -304,7 +311,7 @@ def _kept_grid(network, arrays, batches, layers, first_layer_delta, options):
 def _network(network):
     if isinstance(network, (str, Network)):
         return named_network(network) if isinstance(network, str) else network
-    raise ValueError(f"network is {network!r}; it must be a Network or the name of a built-in one")
+    raise ValueError(f"network is {shown(network)}; it must be a Network or the name of a built-in one")
 
 
 def _kept(network, layers):
@@ -313,7 +320,7 @@ def _kept(network, layers):
         if (layers == "all" or not isinstance(layer.op, Dense)) and (layers != "main_path" or layer.on_longest_path)
     ]
     if not kept:
-        raise ValueError(f"network {network.name!r} has no layers of the kind {layers!r}; use layers 'all'")
+        raise ValueError(f"network {shown(network.name)} has no layers of the kind {layers!r}; use layers 'all'")
     return kept
 
 
@@ -338,11 +345,12 @@ def bytes_of(elements, bytes_per_element):
     >>> bytes_of([3, 4], 0.5)
     [2, 2]
     """
-    real = isinstance(bytes_per_element, numbers.Real) and not isinstance(bytes_per_element, bool)
-    if not real or not 0 < bytes_per_element < math.inf:
-        raise ValueError(f"bytes_per_element is {bytes_per_element!r}; it must be a positive number, "
-                         "such as 4, 2, 1 or 0.5")
-    return [math.ceil(n * Fraction(bytes_per_element)) for n in elements]
+    size = plain(bytes_per_element)
+    real = isinstance(size, numbers.Real) and not isinstance(size, (bool, np.timedelta64))
+    if not real or not 0 < size < math.inf:
+        raise ValueError(f"bytes_per_element is {shown(size)}; it must be a positive number, such as 4, 2, 1 or 0.5")
+    size = Fraction(*size.as_integer_ratio())
+    return [math.ceil(int(n) * size) for n in elements]
 
 
 def _first_consumers(network, kept):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count
 
-from lpkit.checks import unknown_name, whole_number
+from lpkit.checks import plain, shown, unknown_name, whole_number
 from lpkit.operations import (
     GEMM_OPERATIONS,
     JOINS,
@@ -58,15 +58,15 @@ class Node:
         for name in (self.name, *inputs):
             if not _is_node_name(name):
                 raise ValueError(
-                    f"node name is {name!r}; it must be printable text without blanks that does not start with #"
+                    f"node name is {shown(name)}; it must be printable text without blanks that does not start with #"
                 )
         if not isinstance(self.op, OPERATIONS):
             raise ValueError(
-                f"node {self.name!r} has {self.op!r} for its operation; it must be one of "
+                f"node {shown(self.name)} has {shown(self.op)} for its operation; it must be one of "
                 + ", ".join(op.__name__ for op in OPERATIONS)
             )
         if not inputs:
-            raise ValueError(f"node {self.name!r} has no inputs; name the node it reads, or {INPUT!r}")
+            raise ValueError(f"node {shown(self.name)} has no inputs; name the node it reads, or {INPUT!r}")
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,9 @@ def node_shape(node, shapes, known=()):
     ValueError: node 'sum': Add needs inputs of one shape, but gets 64x7x7 and 32x7x7
     """
     if node.name in shapes:
-        raise ValueError(f"node {node.name!r} is there twice (or is named {INPUT!r}); give each node a name of its own")
+        raise ValueError(
+            f"node {shown(node.name)} is there twice (or is named {INPUT!r}); give each node a name of its own"
+        )
     for source in node.inputs:
         if source not in shapes:
             raise _unknown_input(node, source, shapes, known)
@@ -220,17 +222,17 @@ def node_shape(node, shapes, known=()):
         shape = output_shape(node.op, *in_shapes)
         _check_counts(node.op, in_shapes[0], shape)
     except ValueError as error:
-        raise ValueError(f"node {node.name!r}: {error}") from None
+        raise ValueError(f"node {shown(node.name)}: {error}") from None
     return shape
 
 
 def _unknown_input(node, source, shapes, known):
     if source in known:
         return ValueError(
-            f"node {node.name!r} reads {source!r}, which does not come before it; "
+            f"node {shown(node.name)} reads {shown(source)}, which does not come before it; "
             "list the nodes so that each comes after all it reads (a cycle is not allowed)"
         )
-    return unknown_name(source, f"an input of node {node.name!r}", list(shapes))
+    return unknown_name(source, f"an input of node {shown(node.name)}", list(shapes))
 
 
 def _check_counts(op, in_shape, shape):
@@ -256,7 +258,7 @@ def _is_node_name(name):
 
 def _check_network_name(name):
     if not (isinstance(name, str) and name.isprintable() and name.strip() == name and name and "," not in name):
-        raise ValueError(f"network name is {name!r}; it must be printable text without commas")
+        raise ValueError(f"network name is {shown(name)}; it must be printable text without commas")
 
 
 def checked_shape(shape):
@@ -273,7 +275,7 @@ def checked_shape(shape):
     (3, 224, 224)
     """
     if not isinstance(shape, (tuple, list)) or len(shape) != 3:
-        raise ValueError(f"input_shape is {shape!r}; it must be three whole numbers (channels, height, width)")
+        raise ValueError(f"input_shape is {shown(shape)}; it must be three whole numbers (channels, height, width)")
     sides = tuple(whole_number(n, f"input {side}") for n, side in zip(shape, ("channels", "height", "width")))
     if math.prod(sides) > LARGEST_COUNT:
         raise ValueError(f"input_shape is {sides}, more elements than {LARGEST_COUNT} (int64); use smaller sizes")
@@ -281,12 +283,13 @@ def checked_shape(shape):
 
 
 def _checked_nodes(name, nodes):
+    nodes = plain(nodes)
     nodes = tuple(nodes) if isinstance(nodes, Iterable) else (nodes,)
     for node in nodes:
         if not isinstance(node, Node):
-            raise ValueError(f"network {name!r} holds {node!r} for a node; it must be Node(name, op, inputs)")
+            raise ValueError(f"network {shown(name)} holds {shown(node)} for a node; it must be Node(name, op, inputs)")
     if not nodes:
-        raise ValueError(f"network {name!r} is empty; give it one node or more")
+        raise ValueError(f"network {shown(name)} is empty; give it one node or more")
     return nodes
 
 

@@ -16,7 +16,7 @@ from lpkit.builtin import (
     alexnet, lenet5, mobilenet_v1, resnet18, resnet34, resnet50, resnet101, resnet152, sample4, unet, vgg11, vgg13,
     vgg16, vgg19,
 )  # fmt: skip
-from lpkit.checks import choice, read_text, unknown_name, write_atomically
+from lpkit.checks import choice, read_text, shown, unknown_name, write_atomically
 from lpkit.graph import INPUT, Layer, Network, Node, checked_shape, node_shape
 from lpkit.operations import (
     ACTIVATIONS, GEMM_OPERATIONS, JOINS, OPERATIONS, Activation, Add, BatchNorm, Concat, Conv, ConvTranspose, Dense,
@@ -74,8 +74,8 @@ def read_csv(path):
         sum,Add,,,,,conv2 relu1
 
     * Before the nodes stand comments `# key: value`: `input` (channels x height x width; needed), `network` (its name;
-      the file's name if left out) and `nodes` (how many there are: a check that nothing was cut off). Other lines
-      that start with # say nothing to the reader, nor do empty ones.
+      the file's, without commas, if left out) and `nodes` (how many there are: a check that nothing was cut off).
+      Other lines that start with # say nothing to the reader, nor do empty ones.
     * The header names the columns, in any order: `name` and `op` are needed; `inputs`, `out`, `kernel`, `stride`,
       `padding`, `groups`, `dilation`, `bias`, `kind`, `ceil_mode` as the operations take them.
     * `op` is Conv, ConvTranspose, Dense, Pool, GlobalPool, Flatten, BatchNorm, Activation, Add or Concat. An empty cell
@@ -107,9 +107,15 @@ def read_csv(path):
             shapes[node.name] = node_shape(node, shapes, known)
         nodes.append(node)
     _check_node_count(path, comments, nodes)
-    line, name = comments.get("network", (1, Path(path).stem))
+    line, name = comments.get("network", (1, _name_of(path)))
     with _at(path, line):
         return Network(name, shape, tuple(nodes))
+
+
+def _name_of(path):
+    """The name of a file as a network may have it: without commas and what cannot be printed."""
+    kept = "".join(sign if sign.isprintable() and sign != "," else " " for sign in Path(path).stem)
+    return " ".join(kept.split()) or "network"
 
 
 def write_csv(network, path):
@@ -209,7 +215,7 @@ def _check_node_count(path, comments, nodes):
     line, text = comments.get("nodes", (1, str(len(nodes))))
     if text != str(len(nodes)):
         raise ValueError(
-            f"{path}, line {line}: '# nodes:' says {text!r}, but the file has {len(nodes)}; "
+            f"{path}, line {line}: '# nodes:' says {shown(text)}, but the file has {len(nodes)}; "
             "it may have been cut off (after an edit, correct or delete that line)"
         )
 
@@ -235,10 +241,10 @@ def _operation(cells):
     for column in cells:
         if column not in fields:
             takes = ", ".join(fields) or "no settings"
-            raise ValueError(f"{kind.__name__} has no {column!r} (here {cells[column]!r}); it takes {takes}")
+            raise ValueError(f"{kind.__name__} has no {shown(column)} (here {shown(cells[column])}); it takes {takes}")
     for column, field in fields.items():
         if field.default is dataclasses.MISSING and column not in cells:
-            raise ValueError(f"{kind.__name__} needs {column!r}; fill that cell")
+            raise ValueError(f"{kind.__name__} needs {shown(column)}; fill that cell")
     return kind(**{fields[column].name: _value(column, cell) for column, cell in cells.items()})
 
 
@@ -247,7 +253,7 @@ def _value(column, cell):
         return cell
     if column in ("bias", "ceil_mode"):
         if cell.lower() not in _FLAGS:
-            raise ValueError(f"{column} is {cell!r}; it must be yes or no")
+            raise ValueError(f"{column} is {shown(cell)}; it must be yes or no")
         return _FLAGS[cell.lower()]
     if column in ("out", "groups"):
         return _numbers(column, cell, 1, "a whole number")[0]
@@ -259,7 +265,7 @@ def _numbers(column, cell, most, allowed):
     """Numbers written as 3, 3.0 or 3x5: digits only, so no sign, fraction, exponent or NaN."""
     parts = cell.lower().split("x")
     if len(parts) > most or not all(re.fullmatch(r"[0-9]{1,18}(\.0*)?", part.strip()) for part in parts):
-        raise ValueError(f"{column} is {cell[:60]!r}; it must be {allowed}")
+        raise ValueError(f"{column} is {shown(cell)}; it must be {allowed}")
     return tuple(int(part.split(".")[0]) for part in parts)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpkit.checks import choice, pair, whole_number
+from lpkit.checks import choice, pair, shown, whole_number
 
 __all__ = [
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
@@ -34,7 +34,7 @@ def _normalise(op, *, numbers=(), pairs=(), paddings=(), flags=()):
     for field in flags:
         value = getattr(op, field)
         if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{kind} {field} is {value!r}; it must be True or False")
+            raise ValueError(f"{kind} {field} is {shown(value)}; it must be True or False")
         object.__setattr__(op, field, bool(value))
 
 
@@ -282,7 +282,9 @@ def _check_count(op, shapes):
 
 def _check_equal(kind, what, shapes, compared):
     if len(set(map(tuple, compared))) > 1:
-        raise ValueError(f"{kind} needs inputs of one {what}, but gets {' and '.join(map(_by, shapes))}")
+        different = list(map(_by, dict.fromkeys(shapes)))
+        more = f" and {len(different) - 4} more" if len(different) > 4 else ""
+        raise ValueError(f"{kind} needs inputs of one {what}, but gets {' and '.join(different[:4])}{more}")
 
 
 def _conv_shape(op, channels, sides):

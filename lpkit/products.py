@@ -8,7 +8,7 @@ import math
 from collections import namedtuple
 from dataclasses import dataclass
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.networks import Conv, ConvTranspose, Dense
 
 __all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "OPS", "Gemm", "Shape", "conv_shape", "gemm_rows", "gemms", "useful_macs"]
@@ -63,7 +63,8 @@ def conv_shape(layer):
     if isinstance(op, Dense):
         one = (1, 1)
         return Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
-    raise ValueError(f"layer {layer.name!r} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms")
+    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are "
+                     "Gemms")
 
 
 def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
@@ -78,11 +79,12 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
     G form a (b: the transpose)   k_h k_w C              B E_h E_w  N
     delta col2im                  B E_h E_w              N          k_h k_w C
     delta zero_insert             B H W                  k_h k_w N  C
-    delta phases (a Gemm each)    B pixels of the phase  its taps   C
+    delta phases (see below)      B pixels of the phase  k_taps N   C
     ============================  =====================  =========  =========
 
     ``col2im`` leaves the scatter-add to a vector unit; ``zero_insert`` convolves the gradient spread out with zeros;
-    ``phases`` takes the s_h s_w sub-grids of the input apart, so that no inserted zero is multiplied.
+    ``phases`` takes the s_h s_w sub-grids of the input apart, so that no inserted zero is multiplied:
+    a Gemm for each number of pixels and taps that occurs, its count the sub-grids that have them.
     Dense is a 1x1 convolution on one pixel, for which the three agree. A ConvTranspose is the mirror of a Conv: its F
     is that Conv's delta (in the form `delta`), its delta that Conv's F, its G that Conv's G.
 
@@ -103,7 +105,8 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
     Raises
     ------
     ValueError
-        For an unknown choice, a batch that is not a whole number, or a layer without a matrix product.
+        For an unknown choice, a batch that is not a whole number, a layer without a matrix product, or a dimension
+        above 2**62.
 
     Notes
     -----
@@ -128,7 +131,17 @@ def _batched(row, op, batch, batching):
 
 
 def gemm_rows(layer, op, delta="col2im", G="a"):
-    """(M, K, N, count) of one sample."""
+    """(M, K, N, count) of one sample, each at most 2**62."""
+    rows = _rows(layer, op, delta, G)
+    too_large = next((row for row in rows if max(row) > LARGEST), None)
+    if too_large:
+        name = f"layer {shown(layer.name)}" if hasattr(layer, "name") else "the layer"
+        raise ValueError(f"{op} of {name} does not fit in 64 bits: M, K, N and count of a product would be "
+                         f"{', '.join(map(shown, too_large))}; use smaller sizes")
+    return rows
+
+
+def _rows(layer, op, delta, G):
     choice(op, "op", OPS)
     choice(delta, "delta", DELTAS)
     choice(G, "G", G_FORMS)
@@ -145,7 +158,7 @@ def gemm_rows(layer, op, delta="col2im", G="a"):
     if delta == "zero_insert":
         return [(math.prod(shape.input), taps * N, C, g)]
     vertical, horizontal = _phases(shape, 0), _phases(shape, 1)
-    return [(ph * pw, th * tw * N, C, g) for ph, th in vertical for pw, tw in horizontal]
+    return [(ph * pw, th * tw * N, C, g * nh * nw) for ph, th, nh in vertical for pw, tw, nw in horizontal]
 
 
 def _ceil(a, b):
@@ -153,10 +166,37 @@ def _ceil(a, b):
 
 
 def _phases(shape, axis):
-    """(input pixels, kernel taps) of each residue of the input position mod the stride that any tap meets."""
+    """(input pixels, kernel taps, how many) of the residues of the input position mod the stride that any tap meets.
+
+    Tap t meets position a where t d = a + p (mod s): for every g-th a, g = gcd(d, s), at one t in s / g, so there are
+    at most two numbers of taps, and two of pixels.
+    """
     size, k, s, p, d = (getattr(shape, f)[axis] for f in ("input", "kernel", "stride", "padding", "dilation"))
-    taps = [sum((a + p - t * d) % s == 0 for t in range(k)) for a in range(min(s, size))]
-    return [(_ceil(size - a, s), n) for a, n in enumerate(taps) if n]
+    g = math.gcd(d, s)
+    period, edge = s // g, (size - 1) % s + 1
+    found = []
+    for pixels, start, stop in ((_ceil(size, s), 0, edge), (size // s, edge, min(s, size))):
+        first, last = _ceil(start + p, g), _ceil(stop + p, g)  # of (a + p) / g
+        extra = _residues_below(first, last, pow(d // g, -1, period), period, k % period)
+        found += [(pixels, k // period + 1, extra), (pixels, k // period, last - first - extra)]
+    return [(pixels, taps, number) for pixels, taps, number in found if taps and number > 0]
+
+
+def _residues_below(first, last, factor, period, bound):
+    """How many j from `first` to `last` - 1 have (factor j) mod period < bound."""
+    start, n = first * factor, max(0, last - first)
+    return (_floor_sum(n, period, factor, start) - _floor_sum(n, period, factor, start + period - bound)) + n
+
+
+def _floor_sum(n, m, a, b):
+    """Sum of floor((a i + b) / m) over i = 0 .. n - 1, for a and b of at least 0, by Euclid's steps."""
+    total = 0
+    while n > 0:
+        total += n * (n - 1) // 2 * (a // m) + n * (b // m)
+        a, b = a % m, b % m
+        n, b = divmod(a * n + b, m)
+        m, a = a, m
+    return total
 
 
 def useful_macs(layer, *, batch=1):
@@ -180,6 +220,11 @@ def _window_pairs(shape, axis):
     """Pairs (output position e, tap t) along an axis that read an input position inside the input, not the padding."""
     k, s, p, d = (getattr(shape, f)[axis] for f in ("kernel", "stride", "padding", "dilation"))
     size, E = shape.input[axis], shape.output[axis]
-    first = (max(0, _ceil(p - t * d, s)) for t in range(k))
-    last = (min(E - 1, (size - 1 + p - t * d) // s) for t in range(k))
-    return sum(max(0, b - a + 1) for a, b in zip(first, last))
+    return _pairs_up_to(p + size - 1, E, k, s, d) - _pairs_up_to(p - 1, E, k, s, d)
+
+
+def _pairs_up_to(limit, E, k, s, d):
+    """Pairs (e, t), e < E and t < k, with e s + t d <= limit."""
+    taps = min(k, limit // d + 1) if limit >= 0 else 0  # those that some e meets; the first `full` meet every e
+    full = min(taps, max(0, (limit - (E - 1) * s) // d + 1))
+    return E * full + (taps - full) + _floor_sum(taps - full, s, d, limit - (taps - 1) * d)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.products import BATCHINGS, DELTAS, G_FORMS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
 
 __all__ = [
@@ -61,9 +61,9 @@ class Array:
         >>> str(Array.parse("5x7"))
         '5x7 ws'
         """
-        match = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", text if isinstance(text, str) else "")
+        match = re.fullmatch(r"\s*(\d{1,40})\s*[xX×]\s*(\d{1,40})\s*", text if isinstance(text, str) else "")
         if not match:
-            raise ValueError(f"array is {text!r}; it must be ROWSxCOLUMNS, such as 32x32")
+            raise ValueError(f"array is {shown(text)}; it must be ROWSxCOLUMNS, such as 32x32")
         return cls(int(match[1]), int(match[2]), dataflow)
 
     def __str__(self):
@@ -153,7 +153,8 @@ def gemm_cycles(M, K, N, rows, columns, *, dataflow="ws", convention="exact", fo
     M, K, N, read = _whole_arrays(M=M, K=K, N=N, read_pixels=M if read_pixels is None else read_pixels)
     rows, columns = _whole_arrays(most=LARGEST_SIDE, rows=rows, columns=columns)
     S_r, S_c, T = _spatial(M, K, N, dataflow)
-    folds = checked_product(_ceil(S_r, rows), _ceil(S_c, columns), 2.0 * rows + columns + np.maximum(T, read) + rows)
+    streamed = np.maximum(T, read) if convention == "scalesim_v1" and dataflow == "ws" else T
+    folds = checked_product(_ceil(S_r, rows), _ceil(S_c, columns), 2.0 * rows + columns + streamed)
     if convention == "scalesim_v1":
         return _v1_cycles(S_r, S_c, T, rows, columns, *((read, 0) if dataflow == "ws" else (T, 1)))
     if fold_overlap == "preload_hidden":
@@ -182,14 +183,26 @@ def _whole_arrays(most=LARGEST, **values):
 
 def _whole_array(value, name, most):
     """`value` as int64, every entry a whole number from 1 to `most`, given without loss."""
-    array = np.asarray(value)
+    array = _numbers(value, name, most)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} holds {array.dtype} values; it must hold whole numbers from 1 to {most}")
     most = most if array.dtype.kind in "iu" else min(most, 2**53)  # beyond it floats skip whole numbers
     right = (array >= 1) & (array <= most) & (array == np.floor(array) if array.dtype.kind == "f" else True)
     if not right.all():
-        raise ValueError(f"{name} is {array[~right].flat[0].item()!r}; it must be a whole number from 1 to {most}")
+        raise ValueError(f"{name} is {shown(array[~right].flat[0])}; it must be a whole number from 1 to {most}")
     return array.astype(np.int64)
+
+
+def _numbers(value, name, most):
+    """`value` as an array whose comparison with large numbers is safe."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} is {shown(value)}; its rows must be of one length") from None
+    if array.dtype.kind == "O" and all(isinstance(v, int) and not isinstance(v, bool) for v in array.flat):
+        wrong = next(v for v in array.flat if not 1 <= v <= most)
+        raise ValueError(f"{name} is {shown(wrong)}; it must be a whole number from 1 to {most}")
+    return array.astype(float) if array.dtype == np.float16 else array
 
 
 def checked_product(first, second, factor):
@@ -234,20 +247,35 @@ def conv_read_pixels(input, kernel, stride):
     """Pixels SCALE-Sim v1 steps through when it streams a convolution: int(E_h E_w), the E's not rounded down.
 
     More than the pixels of the output only where a window is ragged, and it shows only where that excess is larger
-    than the fill of the array.
+    than the fill of the array. Below 2**52 the product is made in floats, as the reference makes it (13/3 x 81/3 is
+    116 there), above it in whole numbers.
 
     Parameters
     ----------
-    input, kernel, stride : pair of array_like
+    input, kernel, stride : pair of array_like of whole numbers
         (vertical, horizontal), the input padded.
+
+    Raises
+    ------
+    ValueError
+        If a size is not a whole number of at least 1, or the result is above 2**62.
 
     Examples
     --------
     >>> int(conv_read_pixels((8, 8), (3, 3), (2, 2)))  # E = 3.5 each way; the output has 3 x 3 pixels
     12
     """
-    exact = [(np.asarray(i) - k + s) / np.asarray(s) for i, k, s in zip(input, kernel, stride)]
-    return np.floor(exact[0] * exact[1]).astype(np.int64)  # floats, since the reference count is made in them
+    sizes = [_whole_arrays(input=i, kernel=k, stride=s) for i, k, s in zip(input, kernel, stride)]
+    spans, steps = [i - k + s for i, k, s in sizes], [s for _, _, s in sizes]
+    pixels = np.floor((spans[0] / steps[0]) * (spans[1] / steps[1]))
+    small = pixels < 2**52
+    if np.all(small):
+        return pixels.astype(np.int64)
+    spans, steps = ([np.atleast_1d(v).astype(object) for v in pair] for pair in (spans, steps))
+    exact = (spans[0] * spans[1] // (steps[0] * steps[1])).reshape(pixels.shape)
+    if np.any(exact > LARGEST):
+        raise ValueError("the input has too many pixels to count in 64 bits; use smaller sizes")
+    return np.where(small, np.where(small, pixels, 0).astype(np.int64), exact.astype(np.int64))
 
 
 def _shape_read_pixels(shape):
@@ -330,7 +358,8 @@ def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
         which = [i for i, a in enumerate(arrays) if a.dataflow == dataflow]
         R, C = (np.array([getattr(arrays[i], side) for i in which])[:, None, None] for side in ("rows", "columns"))
         each = gemm_cycles(M, K, N, R, C, dataflow=dataflow, read_pixels=read, **options)
-        each = checked_product(each, count, float(len(rows)))  # so that the sums over phases fit too
+        most = np.bincount(owner, minlength=1).max()  # products of a layer, so that the sums over phases fit too
+        each = checked_product(each, count, float(most))
         summed = np.zeros((len(which), *result.shape[1:]), dtype=np.int64)
         np.add.at(summed, (..., owner), each)
         result[which] = summed

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lpkit.costs import READINGS, Costs, Reading, bytes_of, costs, reading
@@ -233,7 +234,7 @@ def test_arrays_are_copies_that_cannot_be_written():
     ((1, 1, [math.inf]), "s", "^delta of layer 1 is inf; it must be a finite number"),
     (([1.5], 1, 1), "cycles", "^F of layer 1 is 1.5; it must be a finite whole number"),
     (([2**63], 1, 1), "cycles", "^F of layer 1 is 9223372036854775808; it must be a finite whole number"),
-    (([2**70], 1, 1), "cycles", "^F holds object values; give finite numbers"),
+    (([2**70], 1, 1), "cycles", "^F is 1180591620717411303424 for one layer, more than 64 bits hold; use smaller"),
     ((["a"], 1, 1), "s", "^F holds .* values; give finite numbers"),
     (([1, 2], [1, 2, 3], 0), "s", r"^F, G and delta must be rows of one length; their shapes are F \(2,\), G \(3,\)"),
     (([[1, 2]], 0, 0), "s", "^F, G and delta must be rows of one length"),
@@ -266,3 +267,45 @@ def test_frame_has_a_row_a_layer():
         "first_consumer", "shared_input",
     ]  # fmt: skip
     assert (frame.F + frame.G + frame.delta == frame.total).all() and frame.cut_bytes.iloc[-1] == 0
+
+
+@pytest.mark.parametrize("size", [
+    np.int32(4), np.uint8(4), np.float16(4), np.float32(4), np.longdouble(4), np.array(4),
+])  # fmt: skip
+def test_numpy_sizes_of_elements_are_taken_like_python_numbers(size):
+    expected = costs("alexnet", batch=8192, bytes_per_element=4)
+    found = costs("alexnet", batch=8192, bytes_per_element=size)
+    for name in ("weight_bytes", "input_bytes", "output_bytes", "cut_bytes"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+    assert found.bytes_per_element == 4 and not isinstance(found.bytes_per_element, np.generic)
+
+
+def test_bytes_are_exact_for_any_number_of_elements():
+    assert bytes_of(np.array([2**62, 3]), np.int32(4)) == [2**64, 12]
+    assert bytes_of([2**62 + 1], np.float32(0.1)) == [-(-(2**62 + 1) * 13421773 // 2**27)]
+
+
+@pytest.mark.parametrize("size", [
+    np.array([4, 3]), np.bool_(True), np.float32(math.nan), np.timedelta64(3, "ns"), pd.NA,
+])  # fmt: skip
+def test_other_sizes_of_elements_are_refused(size):
+    with pytest.raises(ValueError, match="^bytes_per_element is .*; it must be a positive number"):
+        costs("lenet5", bytes_per_element=size)
+
+
+def test_long_input_is_cut_in_messages():
+    for call in (
+        lambda: costs("x" * 5000), lambda: costs(10**5000), lambda: costs("lenet5", layers="x" * 5000),
+        lambda: costs("lenet5", batch=10**5000), lambda: costs("lenet5", bytes_per_element=10**5000),
+        lambda: costs("lenet5", bytes_per_element="4" * 5000), lambda: reading("x" * 5000),
+        lambda: Costs.from_times([2**62], 2**62, 1, name="x" * 5000, unit="cycles"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("layers", [5, np.float16(3), "ab", [["a"], ["b"]]])
+def test_names_of_layers_must_be_a_list(layers):
+    with pytest.raises(ValueError, match="^layers is .*; it must be a list of 2 names, one a layer"):
+        Costs.from_times([1, 2], 1, 1, layers=layers)

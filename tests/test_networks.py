@@ -595,3 +595,52 @@ def test_any_damage_gives_a_network_or_a_sentence(data, tmp_path_factory):
         assert isinstance(read_csv(path), Network)
     except ValueError as error:
         assert str(path) in str(error) and str(error).isprintable()
+
+
+LONG_TEXT = {
+    "node name": lambda: Node(" " + "x" * 5000, Conv(1, 1), "input"),
+    "operation": lambda: Node("a", "x" * 5000, "input"),
+    "no inputs": lambda: Node("x" * 5000, Conv(1, 1), ()),
+    "unknown input": lambda: build((Conv(1, 1), "x" * 5000)),
+    "node twice": lambda: Network("n", (1, 1, 1), (Node("x" * 5000, Conv(1, 1), "input"),) * 2),
+    "network name": lambda: Network("," * 5000, (1, 1, 1), (Node("a", Conv(1, 1), "input"),)),
+    "input shape": lambda: Network("n", [3] * 5000, (Node("a", Conv(1, 1), "input"),)),
+    "input side": lambda: Network("n", (1, 1, 10**5000), (Node("a", Conv(1, 1), "input"),)),
+    "nodes": lambda: Network("n", (1, 1, 1), ["x" * 5000]),
+    "nodes of a number": lambda: Network("n", (1, 1, 1), np.array(3)),
+    "flag": lambda: Conv(1, 1, bias="x" * 5000),
+    "size": lambda: Conv(10**5000, 1),
+    "array as a number": lambda: Conv(np.array([3, 3]), 1),
+    "kind": lambda: Activation("x" * 5000),
+    "network": lambda: network("x" * 5000),
+}
+
+
+@pytest.mark.parametrize("case", LONG_TEXT)
+def test_long_input_is_cut_in_messages(case):
+    with pytest.raises(ValueError) as caught:
+        LONG_TEXT[case]()
+    assert len(str(caught.value)) < 350
+
+
+def test_joins_name_a_few_of_many_shapes():
+    with pytest.raises(ValueError, match="gets 1x1x1 and 2x1x1 and 3x1x1 and 4x1x1 and 996 more$"):
+        output_shape(Add(), *[(c, 1, 1) for c in range(1, 1001)])
+
+
+@pytest.mark.parametrize("text", [
+    "# input: 3x8x8\nname,op,out,kernel\nc," + "x" * 5000 + ",4,3\n",
+    "# input: 3x8x8\nname,op,out,kernel\nc,Conv," + "9" * 5000 + ",3\n",
+    "# input: 3x8x8\nname,op,out,kernel,bias\nc,Conv,4,3," + "x" * 5000 + "\n",
+    "# input: 3x8x8\nname,op,out,kernel\nc,Dense,4," + "3" * 5000 + "\n",
+    "# input: 3x8x8\nname,op," + "x" * 5000 + "\nc,Conv,4\n",
+    "# input: " + "3" * 5000 + "\nname,op\nc,Conv\n",
+    "# input: 3x8x8\n# nodes: " + "3" * 5000 + "\nname,op,out,kernel\nc,Conv,4,3\n",
+    "# input: 3x8x8\n# network: " + "\t" + "," + "x" * 5000 + "\nname,op,out,kernel\nc,Conv,4,3\n",
+])  # fmt: skip
+def test_long_cells_are_cut_in_messages(tmp_path, text):
+    path = tmp_path / "net.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="net.csv, line ") as caught:
+        read_csv(path)
+    assert len(str(caught.value)) < 400

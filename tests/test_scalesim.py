@@ -8,7 +8,9 @@ import pytest
 
 from lpkit.costs import costs
 from lpkit.graph import Network, Node
-from lpkit.interop.scalesim import TopologyLayer, read_topology, report_topology, topology_costs, write_topology
+from lpkit.interop.scalesim import (
+    Topology, TopologyLayer, read_topology, report_topology, topology_costs, write_topology,
+)  # fmt: skip
 from lpkit.networks import NETWORKS, Conv, ConvTranspose, network
 from lpkit.systolic import Array, cycles, gemm_cycles
 
@@ -224,3 +226,49 @@ def test_costs_of_an_unpadded_network_are_those_of_its_topology(tmp_path):
         for name in ("F", "G", "delta", "weight_bytes", "input_bytes", "output_bytes"):
             assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
     assert topology_costs(path).delta[0] == 0 and topology_costs(path).first_consumer[0] == 2
+
+
+def test_a_batch_that_leaves_64_bits_is_refused():
+    layer = TopologyLayer("c", (224, 224), (3, 3), 3, 96, (1, 1), batch=2**40)
+    with pytest.raises(ValueError, match="^the result does not fit in 64 bits; use smaller sizes"):
+        report_topology(Topology("net", (layer,)), "1x1")
+    with pytest.raises(ValueError, match="does not fit in 64 bits"):
+        topology_costs(Topology("net", (layer,)), "1x1")
+    with pytest.raises(ValueError, match="^batch is 1180591620717411303424; it must be a whole number"):
+        report_topology(Topology("net", (TopologyLayer("c", (3, 3), (3, 3), 3, 9, (1, 1), batch=2**70),)))
+
+
+@pytest.mark.parametrize("batch", [1, 3, 2**30])
+def test_a_batch_multiplies_cycles_and_traffic_exactly(batch):
+    one, many = (report_topology(Topology("net", (TopologyLayer("c", (9, 8), (3, 2), 4, 5, (2, 2), batch=b),)), "4x4")
+                 for b in (1, batch))  # fmt: skip
+    for column in ("Total Cycles", "SRAM IFMAP Reads", "SRAM Filter Reads", "SRAM OFMAP Writes"):
+        assert many[column].tolist() == [value * batch for value in one[column].tolist()]
+
+
+def test_inputs_that_leave_64_bits_are_refused(tmp_path):
+    path = save(tmp_path, CONV_HEADING + "big,1099511627776,1099511627776,3,3,1,1,1,\n")
+    for call in (lambda: read_topology(path), lambda: report_topology(path), lambda: topology_costs(path, batch=2)):
+        with pytest.raises(ValueError, match="net.csv', line 2: F of the layer does not fit in 64 bits: .* smaller"):
+            call()
+    big = Topology("net", (TopologyLayer("big", (2**40, 2**40), (3, 3), 1, 1, (1, 1)),))
+    for call in (lambda: report_topology(big), lambda: topology_costs(big), lambda: topology_costs(big, batch=2)):
+        with pytest.raises(ValueError, match="^F of the layer does not fit in 64 bits"):
+            call()
+    strided = Topology("net", (TopologyLayer("big", (2**40, 2**40), (1, 1), 1, 1, (2**20, 2**20)),))  # the input only
+    with pytest.raises(ValueError, match="^input_bytes is 4835703278458516698824704 for one layer, more than 64 bits"):
+        topology_costs(strided)
+
+
+@pytest.mark.parametrize("text", [
+    CONV_HEADING + "c," + "9" * 5000 + ",8,3,2,4,5,2\n",
+    CONV_HEADING + "c,9,8,3,2,4," + "x" * 5000 + ",2\n",
+    CONV_HEADING + "c" * 5000 + ",2,2,3,2,4,5,2\n",
+    CONV_HEADING + ROW + "," + "y" * 5000 + "\n",
+    CONV_HEADING.rstrip("\n") + "Sparsity,\n" + ROW + "," + "9" * 5000 + ":" + "9" * 5000 + "\n",
+    "Layer," + "M" * 5000 + ",N,K\nfc,4,10,64\n",
+])  # fmt: skip
+def test_long_cells_are_cut_in_messages(tmp_path, text):
+    with pytest.raises(ValueError, match="net.csv', line [12]: ") as caught:
+        read_topology(save(tmp_path, text))
+    assert len(str(caught.value)) < 500

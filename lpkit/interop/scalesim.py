@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lpkit.checks import choice, read_text, whole_number, write_atomically
+from lpkit.checks import LARGEST_SIZE, choice, read_text, shown, whole_number, write_atomically
 from lpkit.costs import Costs, bytes_of
 from lpkit.networks import ConvTranspose
 from lpkit.products import Shape, conv_shape, gemm_rows
@@ -127,7 +127,7 @@ def read_topology(path, *, kind=None, rounding="ceil"):
     columns = _columns(lines, path, kind)
     if _is_heading(lines[0][1]):
         lines = lines[1:]
-    layers = tuple(_at(path, n, _layer, cells, columns, rounding) for n, cells in lines)
+    layers = tuple(_at(path, n, _fitting_layer, cells, columns, rounding) for n, cells in lines)
     if not layers:
         raise ValueError(f"{str(path)!r} has a heading but no layers; it may have been cut off")
     if sum(layer.separate for layer in layers) > LARGEST_EXPANSION:
@@ -177,7 +177,7 @@ def _headings(cells):
             found[places[0]], found[places[1]] = pair
     repeated = [cell for cell, column in zip(cells, found) if column and found.count(column) > 1]
     if repeated:
-        raise ValueError(f"the heading names {repeated[0]!r} more than once; name each column once")
+        raise ValueError(f"the heading names {shown(repeated[0])} more than once; name each column once")
     return found
 
 
@@ -188,13 +188,19 @@ def _at(path, number, function, *arguments):
         raise ValueError(f"{str(path)!r}, line {number}: {error}") from None
 
 
+def _fitting_layer(cells, columns, rounding):
+    layer = _layer(cells, columns, rounding)
+    gemm_rows(layer.shape, "F")  # refuses what 64 bits do not hold
+    return layer
+
+
 def _layer(cells, columns, rounding):
     values = dict(zip(columns, cells[1:]))
     spare = _spare(cells, columns, values)
     if len(spare) == 1 and ":" in spare[0] and "sparsity" not in columns:
         values["sparsity"], spare = spare[0], []
     if spare:
-        raise ValueError(f"there is a value {spare[0]!r} more than columns; remove it, or name its column in the "
+        raise ValueError(f"there is a value {shown(spare[0])} more than columns; remove it, or name its column in the "
                          "heading")
     needed = GEMM if "M" in columns else CONV
     sizes = {name: _whole(values.get(name, ""), name) for name in needed}
@@ -219,7 +225,7 @@ def _spare(cells, columns, values):
 def _conv_layer(name, sizes, stride_width, options):
     ifmap, filter = ((sizes[f"{what}_height"], sizes[f"{what}_width"]) for what in ("ifmap", "filter"))
     if filter[0] > ifmap[0] or filter[1] > ifmap[1]:
-        raise ValueError(f"the filter of {name!r} is {filter[0]}x{filter[1]}, larger than its input of "
+        raise ValueError(f"the filter of {shown(name)} is {filter[0]}x{filter[1]}, larger than its input of "
                          f"{ifmap[0]}x{ifmap[1]}; input sizes must include the padding")
     channels = sizes["channels"]
     separate, channels = (channels, 1) if "DP" in name else (1, channels)
@@ -231,15 +237,15 @@ def _whole(text, name):
     name = name.replace("_", " ")
     if not text:
         raise ValueError(f"{name} is missing; give a whole number of at least 1")
-    if not re.fullmatch(r"\d+(\.0*)?", text):
-        raise ValueError(f"{name} is {text!r}; it must be a whole number of at least 1")
+    if not re.fullmatch(r"\d{1,40}(\.0*)?", text):
+        raise ValueError(f"{name} is {shown(text)}; it must be a whole number of at least 1, at most {LARGEST_SIZE}")
     return whole_number(int(text.split(".")[0]), name)
 
 
 def _sparsity(text):
-    match = re.fullmatch(r"(\d+)\s*:\s*(\d+)", text)
+    match = re.fullmatch(r"(\d{1,40})\s*:\s*(\d{1,40})", text)
     if text and not (match and 1 <= int(match[1]) <= int(match[2])):
-        raise ValueError(f"sparsity is {text!r}; it must be N:M with N from 1 to M, such as 2:4")
+        raise ValueError(f"sparsity is {shown(text)}; it must be N:M with N from 1 to M, such as 2:4")
     return text
 
 
@@ -273,7 +279,7 @@ def report_topology(topology, array=Array(32, 32)):
     topology, array = _opened(topology), as_array(array)
     rows = [(name, layer) for layer in topology.layers for name in _names(layer)]
     M, K, N = np.array([gemm_rows(layer.shape, "F")[0][:3] for _, layer in rows]).T
-    batch = np.array([layer.batch for _, layer in rows])
+    batch = np.array([whole_number(layer.batch, "batch") for _, layer in rows])
     found = report(M, K, N, array)
 
     def times_batch(values):
@@ -384,8 +390,8 @@ def write_topology(network, path):
 
 def _lines(layer):
     if "DP" in layer.name or re.search(r'[,#;\t"]', layer.name):
-        raise ValueError(f"layer {layer.name!r} cannot be written: SCALE-Sim splits layers with DP in their names, and "
-                         "commas, semicolons, quotes and # divide a line; rename it")
+        raise ValueError(f"layer {shown(layer.name)} cannot be written: SCALE-Sim splits layers with DP in their names, "
+                         "and commas, semicolons, quotes and # divide a line; rename it")
     shape, _ = conv_shape(layer)
     if isinstance(layer.op, ConvTranspose) or shape.dilation != (1, 1) or shape.stride[0] != shape.stride[1]:
         M, K, N, groups = gemm_rows(layer, "F")[0]
