@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from lpkit.checks import read_text
+from lpkit.checks import read_text, shown
 from lpkit.deliver import manifest
 
 __all__ = ["Difference", "compare_tables", "differences", "strays"]
@@ -108,7 +108,7 @@ def _file_differences(committed, here, tolerance):
             return compare_tables(old, new, tolerance=tolerance)
     except (ValueError, csv.Error) as error:  # empty, binary, or one line of megabytes
         return [("", f"there, but {error}", "a table" if committed.suffix == ".csv" else "a caption")]
-    return [] if old == new else [("", repr(old.strip()), repr(new.strip()))]
+    return [] if old == new else [("", shown(old.strip(), 1000), shown(new.strip(), 1000))]
 
 
 def _manifest_differences(id, name, committed, here, root):

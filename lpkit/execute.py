@@ -155,6 +155,7 @@ def _executed(task):
         try:
             shutil.copyfile(executed if executed.exists() else task.source, task.folder / "notebook.ipynb")
         except OSError as failure:
+            (task.folder / "notebook.ipynb").unlink(missing_ok=True)  # half of it
             error = error or _disk_error(failure)
     return error
 

@@ -12,6 +12,7 @@ import math
 import tokenize
 from typing import NamedTuple
 
+from lpkit.checks import shown
 from lpkit.notebooks import joined, read_notebook, tags
 
 __all__ = ["Parameter", "parameters", "values"]
@@ -104,10 +105,10 @@ def _parameter(statement, comments, id):
 
 
 def _unknown(name, id, known):
-    near = difflib.get_close_matches(str(name), known, n=2)
+    near = difflib.get_close_matches(str(name)[:60], known, n=2)
     hint = f" did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = "; ".join(f"{name}: {parameter}" for name, parameter in known.items()) or "none"
-    return ValueError(f"notebook {id!r} has no parameter {name!r};{hint} Known: {listed}")
+    return ValueError(f"notebook {id!r} has no parameter {shown(name)};{hint} Known: {listed}")
 
 
 def _value(name, given, parameter):
@@ -121,7 +122,7 @@ def _value(name, given, parameter):
     try:
         return _fitted(value, default)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"parameter {name!r} is {given!r}; give a value like {parameter}") from None
+        raise ValueError(f"parameter {name!r} is {shown(given)}; give a value like {parameter}") from None
 
 
 def _read(text):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lpkit import paths
-from lpkit.checks import whole_number, write_atomically
+from lpkit.checks import shown, whole_number, write_atomically
 from lpkit.compare import TOLERANCE, Difference, differences, strays
 from lpkit.deliver import STATE, check_folder, deliver, manifest, sources
 from lpkit.execute import Outcome, Task, execute_all, needs_papermill
@@ -173,7 +173,7 @@ def _refuse_changes(chosen, root):
         for name, default in values(id, {}, root=root).items():
             if settings[name] != default:
                 raise ValueError(
-                    f"{name} is {settings[name]!r} and its default in notebook {id!r} is {default!r}; "
+                    f"{name} is {shown(settings[name])} and its default in notebook {id!r} is {default!r}; "
                     "figures/ and data/results/ hold the defaults only: name another folder with --out DIR"
                 )
 

@@ -105,6 +105,26 @@ def test_line_ends_marks_and_blank_lines_do_not_matter(tmp_path):
     assert read_claims(tmp_path / "other.csv") == expected
 
 
+@pytest.mark.parametrize("line", ["# claims: 2", "#claims:2,,,,", "# claims: 2\r"])
+def test_a_ledger_may_say_how_many_claims_it_holds(tmp_path, line):
+    expected = read_claims(ledger(tmp_path, GOOD, OPEN))
+    assert read_claims(ledger(tmp_path, FIELDS, GOOD, OPEN, head=line)) == expected
+    path = ledger(tmp_path, FIELDS, GOOD, head=line)  # cut off at the end of a line
+    with pytest.raises(ValueError, match="claims.csv, line 1: '# claims:' says 2, but the file has 1; it may have been"):
+        read_claims(path)
+    path = ledger(tmp_path, FIELDS, GOOD, changed(paper="a quarter"), head=line)
+    with pytest.raises(ValueError, match="claims.csv, line 4: paper is 'a quarter'"):  # still the line of the file
+        read_claims(path)
+
+
+def test_the_ledger_of_the_repository_cut_off_at_any_line_is_noticed(tmp_path):
+    lines = (ROOT / "data" / "claims.csv").read_text().splitlines(keepends=True)
+    for kept in range(len(lines)):
+        (tmp_path / "claims.csv").write_text("".join(lines[:kept]))
+        with pytest.raises(ValueError, match="cut off"):
+            read_claims(tmp_path / "claims.csv")
+
+
 @pytest.mark.parametrize("lines, sentence", [
     ([GOOD.removesuffix(",by hand")],
      f"line 2: the fields must be {FIELDS.replace(',', ', ')}; the line may have been cut off"),

@@ -28,7 +28,7 @@ from lpkit.sweep import OPTIONS
 from lpkit.systolic import Array
 
 ROOT = Path(__file__).parents[1]
-LENGTHY = 10_000  # characters: no message is longer, however long what was given
+LENGTHY = 1000  # characters: no message is longer, however long what was given
 COLUMNS = ["layer", "F", "G", "delta", "total", "weight_bytes", "input_bytes", "output_bytes", "cut_bytes"]
 CONV = """\
 Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
@@ -353,6 +353,9 @@ SIZES = [
     ("plan vgg16 -P 17", "processors is 17, but there are only 16 layers and a stage holds at least one"),
     (f"plan vgg16 -P {'9' * 40}", f"processors is {'9' * 40}; it must be a whole number from 1"),
     (f"plan vgg16 -P {'9' * 5000}", "processors is '999"),
+    (f"cost vgg16 --batch {'a' * 5000}", "batch is 'aaa"),
+    (f"figures -j {'9' * 5000}", "Invalid value for '-j' / '--jobs': '999"),
+    (f"figures -j {'n' * 5000}", "Invalid value for '-j' / '--jobs': 'nnn"),
     ("plan {}/conv.csv -P 4", "processors is 4, but there are only 3 layers"),
     ("plan {}/graph.txt -P 9", "processors is 9, but there are only 3 layers"),
 ]  # fmt: skip
@@ -388,6 +391,7 @@ FILES = [
     ("cost {}/comments.csv", "'{}/comments.csv' holds nothing but comments; it may have been cut off"),
     ("cost {}/binary.csv", "'{}/binary.csv' is not text (byte 128 is not UTF-8); give a text file"),
     ("plan {}/zeros.csv", "'{}/zeros.csv' is not text (it holds a zero byte); give a text file"),
+    ("cost /dev/zero", "'/dev/zero' is a pipe or a device; write what it gives to a file and give that"),
     ("cost {}/model.onnx", "'{}/model.onnx' is an ONNX file, which this version does not read"),
     ("cost {}/cut.csv", "'{}/cut.csv', line 3: filters is missing; give a whole number of at least 1"),
     ("plan {}/cut.csv", "'{}/cut.csv', line 3: filters is missing"),
@@ -404,6 +408,7 @@ FILES = [
     ("plan vgg16 --export {}/plan.txt", "cannot export '{}/plan.txt'; a plan is written as NAME.json"),
     ("plan vgg16 --export {}/good.json --export {}/plan.txt", "cannot export '{}/plan.txt'"),
     ("plan vgg16 --export {}/empty.csv/plan.json", "cannot write '{}/empty.csv/plan.json': "),
+    ("plan vgg16 --export {}/new/good.json --export {}/empty.csv/plan.csv", "cannot write '{}/empty.csv/plan.csv': "),
     ("plan vgg16 --export {}/trace.json", "cannot export '{}/trace.json'"),
 ]  # fmt: skip
 USAGE = [
@@ -447,6 +452,32 @@ def test_bad_input_gets_one_line_and_status_2(lpkit, folder, line, sentence):
     assert sorted(folder.rglob("*")) == before  # nothing half written
 
 
+def test_what_cannot_be_computed_gets_one_line_too(lpkit, monkeypatch):
+    for error, told in ((OverflowError("too large"), "OverflowError: too large"), (MemoryError(), "MemoryError"),
+                        (RecursionError("too deep"), "RecursionError: too deep")):
+        monkeypatch.setattr("lpkit.sources.layer_costs", lambda *_, error=error, **__: (_ for _ in ()).throw(error))
+        status, out, err = lpkit("cost", "vgg16")
+        assert (status, out) == (2, "")
+        assert err == f"lpkit: this cannot be computed here ({told}); use smaller sizes or a smaller file\n"
+
+
+def test_no_long_line_of_a_message_survives(lpkit):
+    status, _, err = lpkit("figures", "-j", "1 " * 5000)
+    assert status == 2 and err.count("\n") == 1 and len(err) < 2000
+
+
+@pytest.mark.parametrize("words", [["-p", "max_processors", "3"], []])
+def test_an_empty_out_is_not_the_folder_one_is_in(lpkit, words):
+    status, out, err = lpkit("figures", "lp_fig7_saturation", *words, "--out", "")
+    assert (status, out, err) == (2, "", "lpkit: out is empty; name a folder, or . for the one you are in\n")
+
+
+def test_a_file_whose_name_no_network_may_have(answer, tmp_path):
+    path = tmp_path / "a, b.csv"
+    path.write_text("# input: 3x32x32\nname,op,out,kernel\nconv1,Conv,16,3\n")
+    assert answer("cost", path)["network"] == "a b on 32x32 ws, batch 32"
+
+
 def test_an_empty_name(lpkit):
     status, out, err = lpkit("cost", "")
     assert (status, out, err) == (2, "", "lpkit: '.' is a folder; give a file in it\n")
@@ -471,6 +502,20 @@ def test_a_reader_that_has_gone_is_no_error(words):
     os.close(reader)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_under_the_output():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "lpkit", "cost", "sample4"], stdout=full, stderr=subprocess.PIPE,
+                              text=True, timeout=60)  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, "lpkit: cannot write what was found: No space left on device\n")
+
+
+def test_a_pipe_is_refused_in_words():
+    done = subprocess.run([sys.executable, "-m", "lpkit", "cost", "/dev/stdin"], input=CONV, capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 2 and done.stderr.startswith("lpkit: '/dev/stdin' is a pipe or a device; write what")
 
 
 # ---- as an installed wheel ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 from lpkit import paths
 from lpkit.compare import Difference, compare_tables, differences, strays
+from lpkit.execute import Outcome, Task, execute
 from lpkit.notebooks import KERNELSPEC, normalise, notebook_ids, notebook_text, read_notebook, title
 from lpkit.parameters import parameters, values
 from lpkit.publish import OUT, publish
@@ -98,6 +99,13 @@ def test_an_id_is_no_path(tmp_path):
         ('{"nbformat": 3, "cells": []}', "nbformat 4"),
         ('{"nbformat": 4, "cells": [1]}', "nbformat 4"),
         ('{"nbformat": 4, "cells": [{"cell_type": "code"}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": 5}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1, 2]}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": 1, "source": ""}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": "", "metadata": null}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": "", "metadata": {"tags": 5}}]}', "nbformat 4"),
+        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": "", "metadata": {"tags": [5]}}]}', "nbformat 4"),
+        ("[" * 200_000, "nbformat 4"),
     ],
 )
 def test_broken_notebook(tmp_path, text, message):
@@ -161,6 +169,13 @@ def test_no_plain_literal(tmp_path, value):
 def test_parameters_cell_is_not_python(tmp_path):
     notebook(tmp_path, "a", parameters="%matplotlib inline")
     with pytest.raises(ValueError, match=r"the parameters cell of notebook 'a' is not Python \(line 1\)"):
+        parameters("a", root=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["x: int = " + "-" * 100_000 + "1", "x: int = 1\0"], ids=["deep", "zero byte"])
+def test_parameters_cell_that_cannot_be_read(tmp_path, text):
+    notebook(tmp_path, "a", parameters=text)
+    with pytest.raises(ValueError, match="line 1 of the parameters cell of notebook 'a' is no plain|is not Python"):
         parameters("a", root=tmp_path)
 
 
@@ -404,6 +419,105 @@ def test_kernel_starts_in_an_empty_folder(ran):
     assert "".join(outputs[0]["text"]).splitlines()[0].endswith("/empty []")
 
 
+def without_kernels(tasks, jobs, done):
+    """In place of `execute_all`: every notebook publishes what `PUBLISH` makes of the defaults."""
+    for task in tasks:
+        table = {"layer": [1, 2, 3], "share": [0.5, 0.25, 0.5 / 3]}
+        publish(task.id, table=table, caption="Share of each layer.", folder=task.folder)
+        (task.folder / "notebook.ipynb").write_bytes(task.source.read_bytes())
+        (task.folder / "log").write_text("of the kernel")
+        done(task, Outcome(task.id, 0.1))
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    """A repository of two notebooks, `a` and `b`, that has run without kernels."""
+    monkeypatch.setattr("lpkit.run.execute_all", without_kernels)
+    for id in ("a", "b"):
+        notebook(tmp_path, id)
+    assert run(root=tmp_path, say=lambda line: None).exit_code == 0
+    return tmp_path
+
+
+def test_what_cannot_be_delivered_is_one_failed_notebook_and_nothing_of_it_is_half_there(quick):
+    for path in ("figures/a.md", "data/results/a.csv", "figures/manifest.json", "figures/b.md"):
+        (quick / path).unlink()
+    (quick / "figures/a.md").mkdir()  # in the way
+    before = tree(quick)
+    lines = []
+    first, second = run(root=quick, fresh=True, say=lines.append).outcomes
+    assert second.ok and len(lines) == 2 and (quick / "figures/b.md").exists()
+    log = quick / ".lpkit/failed/a.log"
+    assert first.error.startswith(f"cannot write '{quick}/figures/a.md': Is a directory") and f"see {log}" in first.error
+    assert log.read_text() == "of the kernel" and log.with_suffix(".ipynb").exists()
+    assert not [path for path in set(tree(quick)) - set(before) if "a." in path]
+    assert list(json.loads((quick / "figures/manifest.json").read_text())) == ["b"]
+    assert list((quick / "figures/a.md").iterdir()) == [] and not (quick / ".lpkit/work/a").exists()
+
+
+def test_a_log_that_cannot_be_kept_is_no_reason_to_stop(quick):
+    (quick / "figures/a.md").unlink()
+    (quick / "figures/a.md").mkdir()
+    (quick / ".lpkit/failed").touch()
+    first, second = run(root=quick, say=lambda line: None).outcomes
+    assert second.ok and "; its log could not be kept: " in first.error
+
+
+def test_a_note_that_cannot_be_written_is_no_reason_to_stop(quick):
+    (quick / ".lpkit/batch.json").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        assert run(root=quick, say=lambda line: None).exit_code == 0
+
+
+def test_execute_tells_of_a_disk_error_and_does_not_raise(tmp_path):
+    (tmp_path / "file").touch()
+    outcome = execute(Task("a", source=tmp_path / "a.ipynb", folder=tmp_path / "file" / "a"))
+    assert outcome.error == f"cannot write '{tmp_path}/file/a': Not a directory"
+
+
+@pytest.mark.parametrize("file", ["notebooks/a.ipynb", "figures", "data", "figures/manifest.json"])
+def test_what_cannot_be_written_is_told_before_anything_is_executed(quick, tmp_path, monkeypatch, file):
+    monkeypatch.setattr("lpkit.run.execute_all", lambda *_: pytest.fail("executed"))
+    out = tmp_path / "out"
+    (out / file).parent.mkdir(parents=True)
+    (out / file).mkdir() if "." in file else (out / file).touch()
+    with pytest.raises(ValueError, match=f"'{out}/.*(choose a folder you may write to|cannot be read: Is a directory)$"):
+        run("a", root=quick, out=out)
+
+
+@pytest.mark.parametrize("text", ["garbage", "[" * 100_000, '{"a": 1}'])
+def test_a_broken_manifest_is_told_before_anything_is_executed(quick, monkeypatch, text):
+    monkeypatch.setattr("lpkit.run.execute_all", lambda *_: pytest.fail("executed"))
+    (quick / "figures/manifest.json").write_text(text)
+    for job in (run, check):
+        with pytest.raises(ValueError, match="is not a manifest of figures; restore it, or remove it and run all"):
+            job("a", root=quick)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"x" * 200_000], ids=["empty", "binary", "long"])
+def test_a_committed_result_that_cannot_be_read_is_one_more_difference(quick, content):
+    for path in ("data/results/a.csv", "figures/b.md"):
+        (quick / path).write_bytes(content)
+    lines = []
+    result = check(root=quick, say=lines.append)
+    files = [difference.file for difference in result.differences]
+    assert result.exit_code == 1 and files == ["data/results/a.csv", "figures/manifest.json", "figures/b.md"]
+    assert lines[-1] == "2 notebooks checked, 3 differences" and not any("\n" in line for line in lines)
+
+
+def test_no_ids_are_not_all_ids(quick):
+    for job in (run, check):
+        with pytest.raises(ValueError, match="ids is empty; give ids of notebooks, or None for all of them"):
+            job([], root=quick)
+
+
+@pytest.mark.parametrize("out", ["", " "])
+def test_an_empty_out_is_no_folder(quick, out):
+    with pytest.raises(ValueError, match="out is empty; name a folder, or . for the one you are in"):
+        run("a", root=quick, out=out)
+
+
 def test_changed_parameters_go_to_another_folder_only(ran, tmp_path):
     root = ran[0]
     before = tree(root)
@@ -420,7 +534,7 @@ def test_changed_parameters_go_to_another_folder_only(ran, tmp_path):
     assert b"layers = 5" in made["notebooks/a.ipynb"]
 
 
-def test_check_passes_on_what_was_committed_and_finds_what_was_altered(ran):
+def test_check_passes_on_what_was_committed_and_finds_what_was_altered(ran, monkeypatch):
     root = ran[0]
     before = tree(root)
     result = check("a", root=root, say=lambda line: None)
@@ -429,6 +543,7 @@ def test_check_passes_on_what_was_committed_and_finds_what_was_altered(ran):
     csv.write_text(csv.read_text().replace("0.25", "0.26"))
     caption.write_text("Another caption.\n")
     lines = []
+    monkeypatch.setattr("lpkit.run.execute_all", without_kernels)
     result = check(["a"], root=root, say=lines.append)
     csv.write_bytes(before["data/results/a.csv"])
     caption.write_bytes(before["figures/a.md"])
@@ -443,15 +558,27 @@ def test_check_passes_on_what_was_committed_and_finds_what_was_altered(ran):
 def test_notebook_that_hangs_or_whose_kernel_dies(tmp_path):
     notebook(tmp_path, "dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     notebook(tmp_path, "hangs", "import time\ntime.sleep(100)")
-    notebook(tmp_path, "named", PUBLISH.replace("NAME", "other"))
     batch = run(root=tmp_path, timeout=3, say=lambda line: None)
-    dies, hangs, named = batch.outcomes
+    dies, hangs = batch.outcomes
     assert "DeadKernelError" in dies.error and "CellTimeoutError" in hangs.error
-    assert "published as 'other'; the name must be the notebook's id" in named.error
     assert sorted(path.name for path in (tmp_path / ".lpkit/failed").iterdir()) == [
-        f"{id}.{end}" for id in ("dies", "hangs", "named") for end in ("ipynb", "log")
+        f"{id}.{end}" for id in ("dies", "hangs") for end in ("ipynb", "log")
     ]
     assert not (tmp_path / "figures").exists() and not (tmp_path / ".lpkit/batch.json").exists()
+
+
+def test_a_notebook_that_publishes_under_another_name(quick, monkeypatch):
+    def renamed(tasks, jobs, done):
+        def rename(task, outcome):
+            (task.folder / "figures/a.md").rename(task.folder / "figures/other.md")
+            done(task, outcome)
+
+        without_kernels(tasks, jobs, rename)
+
+    monkeypatch.setattr("lpkit.run.execute_all", renamed)
+    (outcome,) = run("a", root=quick, say=lambda line: None).outcomes
+    assert outcome.error.startswith("published as 'other'; the name must be the notebook's id")
+    assert not (quick / "figures/other.md").exists()
 
 
 def test_killed_batch_goes_on_where_it_stopped(tmp_path):
