@@ -59,7 +59,7 @@ def sample_candidates(reading="closest", *, batch=32, array_size=32):
     setting = read, whole_number(batch, "batch"), whole_number(array_size, "array_size")
     prefixes = pd.DataFrame({"H": [INPUT[0]], "C": [INPUT[1]]})
     for layer in range(1, 5):
-        parts = [_extended(prefixes[i : i + CHUNK], layer, setting) for i in range(0, len(prefixes), CHUNK)]
+        parts = [_extended(prefixes[i : i + CHUNK], layer, setting) for i in range(0, max(len(prefixes), 1), CHUNK)]
         prefixes = pd.concat(parts, ignore_index=True)
     return _described(prefixes)
 

@@ -175,6 +175,11 @@ def test_without_the_first_delta_nothing_in_the_lattice_fits():
     assert plain.empty and plain.columns.tolist()[:4] == LAYERS
 
 
+def test_an_array_too_large_for_the_stated_periods_leaves_no_candidate(found):
+    none = sample_candidates(array_size=2**29)
+    assert none.empty and none.columns.tolist() == found.columns.tolist()
+
+
 @pytest.mark.parametrize("arguments, sentence", [
     (("closets",), "reading is 'closets'; did you mean 'closest'? Known: 'closest', 'plain'"),
     (dict(batch=0), "batch is 0; it must be a whole number from 1"),
