@@ -104,7 +104,7 @@ def _short_stages(groups):
 
 
 def _caps(delta, groups, stages):
-    """What may move at each cut at most, shape (L, N), and what each of `stages` may pass on, shape (len(stages), N)."""
+    """Most that may move at each cut, shape (L, N), and that each of `stages` may pass on, shape (len(stages), N)."""
     most = np.zeros_like(delta)
     for last, group in groups.items():
         most[:, last] = delta[:, group].sum(axis=1)

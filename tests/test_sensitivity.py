@@ -189,7 +189,8 @@ def test_branches_that_are_joined_are_planned_exactly():
     grid = dict(arrays=(32,), batches=(32,), processors=(2, 3, 4, 5))
     rows = sensitivity([inception()], **grid, choices=FIRST)
     for _, row in rows.iterrows():
-        assert row[["mean_gain", "mean_reduction"]].tolist() == pytest.approx(brute(row, nets=[inception()], **grid), rel=2e-5)
+        expected = pytest.approx(brute(row, nets=[inception()], **grid), rel=2e-5)
+        assert row[["mean_gain", "mean_reduction"]].tolist() == expected
 
 
 # ---- summary ------------------------------------------------------------------------------------------------------

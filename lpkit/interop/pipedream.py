@@ -118,11 +118,13 @@ def _sum(text, name):
 
 def _size(text, name):
     """As `_sum`, of bytes: a whole number, exact also where a float would lose digits."""
-    if _sum(text, name) > LARGEST:
-        raise ValueError(f"{name} is {shown(text)}; it must be a number of bytes of at most {LARGEST}")
-    parts = [part.strip() for part in text.strip("[] ").split(";")]
+    about = _sum(text, name)
     # An exponent far below zero would make a fraction of as many digits; a float does for what is small.
-    return min(round(sum(Fraction(part) if float(part) >= 2**53 else Fraction(float(part)) for part in parts)), LARGEST)
+    parts = [Fraction(part.strip() if float(part) >= 2**53 else float(part)) for part in text.strip("[] ").split(";")]
+    total = round(about if about < 2**53 else sum(parts))
+    if total > LARGEST:
+        raise ValueError(f"{name} is {shown(text)}; it must be a number of bytes of at most {LARGEST}")
+    return total
 
 
 def _ordered(operations, name):
