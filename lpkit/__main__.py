@@ -29,7 +29,8 @@ def main(arguments=None):
     2
     """
     try:
-        status = cli.main(args=_each_export(sys.argv[1:] if arguments is None else arguments), prog_name="lpkit", standalone_mode=False)
+        given = _each_export(sys.argv[1:] if arguments is None else arguments)
+        status = cli.main(args=given, prog_name="lpkit", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -222,8 +223,9 @@ def _compared(found, made):
     from lpkit.partition import plan as make
     from lpkit.sweep import OPTIONS
 
-    plans = {name: made if made.planner.split()[0] == name else make(found, made.processors, name, **OPTIONS.get(name, {}))
-             for name in PLANNERS}
+    plans = {name: make(found, made.processors, name, **OPTIONS.get(name, {})) for name in PLANNERS
+             if name != made.planner.split()[0]}
+    plans = {name: plans.get(name, made) for name in PLANNERS}
     old = float(plans["pipedream"].period)
     ratios = {name: old / float(p.period) if p.period else 1.0 for name, p in plans.items()}
     return pd.DataFrame([
