@@ -77,8 +77,8 @@ def optimal(costs, processors, *, threshold=None, granularity=None, residual="co
     processors = check_processors(costs, processors)
     tiles = granularity_of(costs, granularity)
     given = dict(threshold=threshold, granularity=tiles, residual=residual, bandwidth=bandwidth, memory=memory)
-    options = tuple((name, value) for name, value in given.items() if value not in (None, "consumer"))
     task = task_of(costs, **given)
+    options = tuple((name, value) for name, value in given.items() if value not in (None, "consumer"))
     period, ends, shifts = solved(task, processors)
     plan = Plan("optimal", costs, processors, tuple(ends), _moved(task, ends, shifts, period),
                 links=_used_links(task, ends), options=options)

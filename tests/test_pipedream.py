@@ -239,6 +239,7 @@ def test_sizes_are_exact(tmp_path):
 
 
 @pytest.mark.parametrize("call, message", [
+    (lambda: read_profile(10**5000), "profile is a whole number of about 5001 digits; Known: 'alexnet'"),
     (lambda: read_profile("vgg61"), "profile is 'vgg61'; did you mean 'vgg16'?"),
     (lambda: to_costs(BRANCH, granularity="coarse"), "granularity is 'coarse'; Known: 'fused', 'nodes'"),
     (lambda: to_costs(BRANCH, split_backward="evenly"), "split_backward is 'evenly'; Known: 'half', 'by_forward'"),

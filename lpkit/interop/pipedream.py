@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -170,6 +170,8 @@ def read_profile(path_or_name):
     (41, Operation(id='node4', operation='Conv2d(64, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))',
     forward=46.201, backward=113.33, activation=1644167168, parameters=147712, inputs=('node3',)))
     """
+    if not isinstance(path_or_name, (str, PurePath)):
+        raise unknown_name(path_or_name, "profile", PROFILES)
     text = str(path_or_name)
     if not text.endswith(".csv") and not Path(text).exists() and text not in PROFILES:
         raise unknown_name(text, "profile", PROFILES)
