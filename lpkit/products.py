@@ -131,9 +131,10 @@ def _batched(row, op, batch, batching):
 
 
 def gemm_rows(layer, op, delta="col2im", G="a"):
-    """(M, K, N, count) of one sample, each at most 2**62."""
+    """(M, K, N, count) of one sample, each at most 2**62; arrays, unchecked, of a `Shape` that holds arrays."""
     rows = _rows(layer, op, delta, G)
-    too_large = next((row for row in rows if max(row) > LARGEST), None)
+    numbers = (row for row in rows if all(isinstance(part, int) for part in row))
+    too_large = next((row for row in numbers if max(row) > LARGEST), None)
     if too_large:
         name = f"layer {shown(layer.name)}" if hasattr(layer, "name") else "the layer"
         raise ValueError(f"{op} of {name} does not fit in 64 bits: M, K, N and count of a product would be "
