@@ -189,7 +189,7 @@ def _column(values, name, length, whole):
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"{name} of layer {first + 1} is {shown(column[first])}; it must be a finite "
-                         f"{'whole ' if whole else ''}number of at least 0")
+                         f"{f'whole number from 0 to {LARGEST_KEPT}' if whole else 'number of at least 0'}")
     column = column.astype(np.int64 if whole else np.float64)
     column.flags.writeable = False
     return column

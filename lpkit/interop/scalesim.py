@@ -17,7 +17,7 @@ from lpkit.checks import LARGEST_SIZE, choice, read_text, shown, whole_number, w
 from lpkit.costs import Costs, bytes_of
 from lpkit.networks import ConvTranspose
 from lpkit.products import Shape, conv_shape, gemm_rows
-from lpkit.systolic import Array, checked_product, as_array, cycles_grid, report
+from lpkit.systolic import Array, as_array, checked_product, cycles_grid, report
 
 __all__ = ["Topology", "TopologyLayer", "read_topology", "report_topology", "topology_costs", "write_topology"]
 
