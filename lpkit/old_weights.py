@@ -160,13 +160,13 @@ def delta_lateness(layers, stages=None):
 # training ------------------------------------------------------------------------------------------------------------
 
 
-def train_by(method, network, batches, *, parameters, step_size, stages=None, loss="cross_entropy"):
+def train_by(method, network, batches, *, parameters, step_size, stages=None, loss="cross_entropy", drain=True):
     """Train `network` by one of `METHODS`, by executing its graph.
 
     Parameters
     ----------
     method : str
-    network, batches, parameters, step_size, loss
+    network, batches, parameters, step_size, loss, drain
         As in `lpkit.training.train`.
     stages : sequence of int, optional
         Stage of each layer; default one a layer.
@@ -192,7 +192,8 @@ def train_by(method, network, batches, *, parameters, step_size, stages=None, lo
         back = delta_lateness(layers, stages)
         parameters = [Averaged(p.W, p.bias, np.zeros_like(p.W), D) for p, D in zip(parameters, back)]
         update = averaged_update
-    return train(graph, network, batches, parameters=parameters, step_size=step_size, loss=loss, update=update)
+    return train(graph, network, batches, parameters=parameters, step_size=step_size, loss=loss, drain=drain,
+                 update=update)  # fmt: skip
 
 
 def reconstruction_error(network, batches, *, parameters, step_size, stages=None, loss="cross_entropy"):

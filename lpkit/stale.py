@@ -76,7 +76,8 @@ def compare_methods(*, network=None, dataset=None, methods=METHODS, step_sizes=(
     -------
     pandas.DataFrame
         One row a method, step size, seed and epoch: `loss` (mean over the epoch, inf if it diverged), and of the whole
-        run `accuracy` on the test part at its end and `weight_bytes` kept beside the weights.
+        run `accuracy` on the test part, of the weights W_l(N) of all layers after the last of the N mini-batches, and
+        `weight_bytes` kept beside the weights.
 
     Examples
     --------
@@ -93,7 +94,8 @@ def compare_methods(*, network=None, dataset=None, methods=METHODS, step_sizes=(
         batches = minibatches(dataset, batch=batch, epochs=epochs, seed=seed)
         for method, step_size in product(methods, step_sizes):
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a run may diverge: that is a result
-                run = train_by(method, network, batches, parameters=start, step_size=step_size, stages=stages)
+                run = train_by(method, network, batches, parameters=start, step_size=step_size, stages=stages,
+                               drain=False)  # fmt: skip
                 reached = accuracy(network, run.parameters, dataset.x_test, dataset.y_test)
                 losses = np.nan_to_num(run.losses, nan=np.inf, posinf=np.inf).reshape(epochs, -1).mean(axis=1)
             kept = weight_memory(network, method, stages, bytes_per_element=start[0].W.itemsize)

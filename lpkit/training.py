@@ -12,7 +12,7 @@ Source: LayerPipe (ICCAD 2021), Eqs. 1-6 and Figs. 2, 3, 5.
 import math
 import numbers
 from collections import deque
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -171,7 +171,7 @@ def checked_step_size(step_size):
 # the loop and the formula --------------------------------------------------------------------------------------------
 
 
-def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy", **options):
+def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy", drain=True, **options):
     """Train by executing `dfg` until all mini-batches have had their effect.
 
     Parameters
@@ -184,6 +184,9 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
         At the start, one a layer; see `initial_parameters`.
     step_size, loss, options
         As in `training_operations`.
+    drain : bool
+        Whether late gradients that are still on their way after the last of N samples are applied. If not, the
+        parameters are W_l(N) of each layer: those that `recurrence` has after N samples.
 
     Returns
     -------
@@ -205,11 +208,23 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     operations = training_operations(dfg, network, step_size=step_size, loss=loss, **options)
     samples = {"X": [input_signal(layers, x) for x, _ in batches], "T": [target for _, target in batches]}
     start = {f"U{l}": p for l, p in enumerate(parameters, 1)}
-    losses, now = [], start
-    for now in execute(dfg, operations, samples, initial=lambda node, clock: start.get(node)):
+    last = {} if drain else _last_updates(dfg, len(layers), len(samples["X"]))
+    losses, now, reached = [], start, dict(start)
+    for clock, now in enumerate(execute(dfg, operations, samples, initial=lambda node, clock: start.get(node))):
+        reached |= {node: now[node] for node in start if clock <= last.get(node, clock)}
         if now["E"] is not None:
             losses.append(now["E"].loss)
-    return Trained(np.array(losses), tuple(now[f"U{l}"] for l in range(1, len(layers) + 1)))
+    return Trained(np.array(losses), tuple(reached[f"U{l}"] for l in range(1, len(layers) + 1)))
+
+
+def _last_updates(dfg, layers, samples):
+    """The clock at which each U_l gives W_l(N): what F_l would read with a sample more, after its N samples."""
+    delays = {(source, target): w for source, target, w in dfg.edges}
+    path, late, last = ["X", *(f"F{l}" for l in range(1, layers + 1))], 0, {}
+    for l, edge in enumerate(pairwise(path), 1):
+        late += delays[edge]  # F_l is as much later than X
+        last[f"U{l}"] = samples + late - delays[f"U{l}", f"F{l}"]
+    return last
 
 
 def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_entropy", products=None):

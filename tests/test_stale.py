@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-from lpkit.datasets import Dataset
+from lpkit.backprop import stages_after
+from lpkit.datasets import Dataset, minibatches
 from lpkit.derivation import derive
 from lpkit.dfg import DFG, critical_path
 from lpkit.interleaving import interleaved, interleaved_graph
+from lpkit.layerwise import backpropagation, chain_layers
 from lpkit.networks import Activation, Conv, Dense, Flatten, Network, Node, Pool
+from lpkit.numerics import softmax_cross_entropy
 from lpkit.stale import (
-    METHODS, Averaged, compare_methods, delta_lateness, digits_mlp, followed, method_graph, pipelined,
+    METHODS, Averaged, accuracy, compare_methods, delta_lateness, digits_mlp, followed, method_graph, pipelined,
     reconstruction_error, summarise, train_by, weight_memory,
 )  # fmt: skip
 from lpkit.training import initial_parameters, recurrence
@@ -75,6 +78,44 @@ def test_none_and_stash_are_the_recurrence(network, dtype):
     for method, delays in (("none", [0] * L), ("stash", [2 * (L - l) for l in range(1, L + 1)])):
         *_, (wanted, _) = recurrence(network, batches, delays, parameters=start, step_size=0.2)
         assert same(train_by(method, network, batches, parameters=start, step_size=0.2).parameters, wanted)
+
+
+@pytest.mark.parametrize("stages", [None, (1, 1, 2, 2), (1, 1, 1, 1)])
+@pytest.mark.parametrize("count", [0, 1, 3, 20])
+def test_without_draining_the_stash_is_the_recurrence_after_exactly_its_samples(stages, count):
+    network = digits_mlp(4, width=8)
+    batches, start = random_batches(network, count), initial_parameters(network, seed=1, dtype=np.float64)
+    delays = [2 * after for after in stages_after(stages, 4)]
+    steps = [start] + [p for p, _ in recurrence(network, batches, delays, parameters=start, step_size=0.2)]
+    for drain, wanted in ((False, steps[count]), (True, steps[-1])):
+        run = train_by("stash", network, batches, parameters=start, step_size=0.2, stages=stages, drain=drain)
+        assert same(run.parameters, wanted) and len(run.losses) == count
+    assert same(steps[count], steps[-1]) == (max(delays) == 0 or count == 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_without_draining_does_not_know_what_comes_after(method):
+    network = digits_mlp(4, width=8)
+    batches, start = random_batches(network, 20), initial_parameters(network, seed=1, dtype=np.float64)
+    run = train_by(method, network, batches, parameters=start, step_size=0.2, drain=False)
+    seen = train_by(method, network, [*batches, batches[0]], parameters=start, step_size=0.2, drain=False)
+    assert np.array_equal(run.losses, seen.losses[:20])
+    assert seen.losses[20] == loss_at(network, run.parameters, batches[0])  # F of the next sample reads these weights
+
+
+def loss_at(network, parameters, batch):
+    return backpropagation(chain_layers(network), parameters, *batch, softmax_cross_entropy)[1]
+
+
+def test_accuracy_of_a_comparison_is_that_after_the_last_sample():
+    network, data = digits_mlp(4, width=8), small_dataset()
+    rows = compare_methods(network=network, dataset=data, methods=["stash"], step_sizes=[0.3], seeds=1, epochs=1,
+                           batch=40)  # fmt: skip
+    start = initial_parameters(network, seed=0, dtype=data.x_train.dtype)
+    batches = minibatches(data, batch=40, epochs=1, seed=0)
+    steps = [p for p, _ in recurrence(network, batches, (6, 4, 2, 0), parameters=start, step_size=0.3)]
+    after, drained = (accuracy(network, p, data.x_test, data.y_test) for p in (steps[len(batches) - 1], steps[-1]))
+    assert rows.accuracy.tolist() == [after] and after != drained
 
 
 def test_all_methods_agree_where_nothing_is_late_and_differ_where_something_is():
