@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 
 __all__ = ["CIFAR10_CLASSES", "Dataset", "cifar10", "digits", "minibatches"]
 
@@ -63,7 +63,7 @@ def digits(*, size=8, test=297, seed=0, dtype=np.float32):
     repeat = whole_number(size, "size of a digit") // 8
     if size != 8 * repeat:
         raise ValueError(f"size of a digit is {size}; it must be a multiple of 8")
-    test = whole_number(test, "test images", most=1796)
+    test, dtype = whole_number(test, "test images", most=1796), _float_type(dtype)
     source = _library("sklearn.datasets", "scikit-learn").load_digits()
     order = np.random.default_rng(seed).permutation(len(source.target))
     images = source.images[order][:, None].repeat(repeat, axis=2).repeat(repeat, axis=3)
@@ -97,7 +97,7 @@ def cifar10(path, *, train=None, test=None, images=None, dtype=np.float32):
     ...
     FileNotFoundError: there is no CIFAR-10 at 'no/such/folder'; give a folder with its binary version, or an .npz file
     """
-    path = Path(path)
+    path, dtype = Path(path), _float_type(dtype)
     if not path.exists():
         raise FileNotFoundError(
             f"there is no CIFAR-10 at {str(path)!r}; give a folder with its binary version, or an .npz file"
@@ -144,6 +144,17 @@ def _dataset(name, x_train, y_train, x_test, y_test, dtype):
     return Dataset(name, next(scaled), y_train, next(scaled), y_test)
 
 
+def _float_type(dtype):
+    """`dtype` as a numpy type of floating-point numbers."""
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.kind != "f":
+        raise ValueError(f"dtype is {shown(dtype)}; it must be a floating-point type, such as numpy.float32")
+    return found
+
+
 def _library(module, package):
     try:
         return importlib.import_module(module)
@@ -181,8 +192,15 @@ def _records(path):
 
 
 def _check_labels(path, labels):
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(CIFAR10_CLASSES):
-        raise ValueError(f"{str(path)!r} holds the class {labels.max()}; classes are 0 to 9, so this is not CIFAR-10")
+    wrong = labels[(labels < 0) | (labels >= len(CIFAR10_CLASSES))]
+    if len(wrong):
+        raise ValueError(f"{str(path)!r} holds the class {wrong[0]}; classes are 0 to 9, so this is not CIFAR-10")
+
+
+def _check_parts(path, train, test):
+    if not train or not test:
+        raise ValueError(f"{str(path)!r} has {train} images to train on and {test} to test on; "
+                         "it must have some of each")  # fmt: skip
 
 
 def _read_npz(path):
@@ -192,8 +210,9 @@ def _read_npz(path):
             raise ValueError("it is no zip archive")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as .npz of plain arrays ({error}); it may be cut off") from None
+    except Exception as error:  # damaged bytes raise nearly anything: in zip, in a header, in a decompressor
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{str(path)!r} cannot be read as .npz of plain arrays ({why}); it may be cut off") from None
 
 
 def _array(path, arrays, name, kind, shape):
@@ -204,7 +223,8 @@ def _array(path, arrays, name, kind, shape):
     fits = len(array.shape) == len(shape) and all(want in (None, have) for want, have in zip(shape, array.shape))
     if not fits or not np.issubdtype(array.dtype, kind):
         wanted = " x ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} in {str(path)!r} is {array.dtype} of shape {array.shape}; it must be {wanted}")
+        raise ValueError(f"{name} in {str(path)!r} is {array.dtype} of shape {array.shape}; "
+                         f"it must be {kind.__name__.rstrip('_')} of shape {wanted}")  # fmt: skip
     return array
 
 
@@ -213,6 +233,7 @@ def _from_lossless(path, arrays, train, test):
     y = _array(path, arrays, "y_train_png", np.integer, (len(x),)).astype(np.int64)
     _check_labels(path, y)
     cut = len(x) - len(x) // 4
+    _check_parts(path, cut, len(x) - cut)
     few, fewer = _spread(cut, train), cut + _spread(len(x) - cut, test)
     return x[few], y[few], x[fewer], y[fewer]
 
@@ -221,6 +242,7 @@ def _from_jpeg(path, arrays, train, test):
     label = _array(path, arrays, "label", np.integer, (None,)).astype(np.int64)
     _check_labels(path, label)
     is_test = _array(path, arrays, "is_test", np.bool_, label.shape)
+    _check_parts(path, np.count_nonzero(~is_test), np.count_nonzero(is_test))
     data = _array(path, arrays, "jpeg", np.uint8, (None,))
     ends = _array(path, arrays, "offsets", np.integer, (len(label) + 1,)).astype(np.int64)
     if ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():

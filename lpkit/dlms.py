@@ -10,12 +10,13 @@ where it stands.
 """
 
 import math
+import numbers
 from typing import NamedTuple
 
 import numpy as np
 
 from lpkit.backprop import backprop_dfg
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, plain, shown, whole_number
 from lpkit.execution import execute
 from lpkit.networks import Dense, Network, Node
 from lpkit.numerics import ordered_product
@@ -66,7 +67,10 @@ def dlms(x, d, *, taps, step_size, delay=0):
     """
     x, d = _checked_signals(x, d)
     taps, delay = whole_number(taps, "taps"), whole_number(delay, "delay", least=0)
-    step_size = np.broadcast_to(np.asarray(step_size, float), x.shape[1:])
+    step_size = _numbers(step_size, "step_size")
+    if step_size.shape not in ((), (1,), x.shape[1:]) or not np.isfinite(step_size).all():
+        raise ValueError(f"step_size is {shown(step_size)}; it must be a finite number, "
+                         f"or {x.shape[1]} of them, one a run")  # fmt: skip
     errors, weights = np.empty_like(x), np.zeros((taps, x.shape[1]))
     windows = tap_windows(x, taps)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -90,10 +94,29 @@ def tap_windows(x, taps):
 
 
 def _checked_signals(x, d):
-    x, d = np.asarray(x, float), np.asarray(d, float)
+    x, d = _numbers(x, "x"), _numbers(d, "d")
     if x.shape != d.shape or x.ndim not in (1, 2) or not x.size:
         raise ValueError(f"x has shape {x.shape} and d has {d.shape}; give both (samples,) or both (samples, runs)")
     return x.reshape(len(x), -1), d.reshape(len(d), -1)
+
+
+def _numbers(value, name):
+    """`value` as a float64 array; complex numbers and what is no number are refused."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {shown(value)}; it must be real numbers, in an array or a list")
+    return array.astype(float)
+
+
+def _not_negative(value, name):
+    """`value` as a finite float of 0 or more."""
+    value = plain(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {shown(value)}; it must be a finite number of 0 or more")
+    return float(value)
 
 
 def identification(*, taps=8, samples=2000, seeds=10, noise=0.01):
@@ -110,6 +133,7 @@ def identification(*, taps=8, samples=2000, seeds=10, noise=0.01):
     >>> x.shape, dlms(x, d, taps=8, step_size=0.05).errors[-100:].std() < 0.02
     ((500, 3), np.True_)
     """
+    noise = _not_negative(noise, "noise")
     rngs = map(np.random.default_rng, range(whole_number(seeds, "seeds")))
     x, d = np.stack([_identified(rng, taps, samples, noise) for rng in rngs], axis=-1)
     return x, d
@@ -159,8 +183,9 @@ def mean_bound(delay, *, power=1.0):
     [2.0, 1.0, 0.618, 0.1845]
     """
     delay = whole_number(delay, "delay", least=0)
-    if not power > 0:
-        raise ValueError(f"power is {power!r}; it must be above 0")
+    power = plain(power)
+    if not isinstance(power, numbers.Real) or isinstance(power, bool) or not 0 < power < math.inf:
+        raise ValueError(f"power is {shown(power)}; it must be above 0 and finite")
     return 2 * math.sin(math.pi / (2 * (2 * delay + 1))) / power
 
 
@@ -190,6 +215,7 @@ def measured_bound(delay, *, signal="constant", taps=1, samples=4000, seeds=5, p
     (0.618, 0.618)
     """
     choice(signal, "signal", ("constant", "white"))
+    samples = whole_number(samples, "samples", least=4)  # a quarter is one or more
     x, d = identification(taps=taps, samples=samples, seeds=seeds, noise=0.0)
     if signal == "constant":
         x, d = np.ones((samples, 1)), np.ones((samples, 1))
@@ -238,6 +264,7 @@ def as_training(x, d, *, taps, step_size, delay=0):
     [0.0, 0.5, 1.0, 1.25, 1.25, 1.125, 1.0]
     """
     x, d = _checked_signals(x, d)
+    taps = whole_number(taps, "taps")
     network = Network("filter", (taps, 1, 1), (Node("weights", Dense(1, bias=False), "input"),))
     delay = whole_number(delay, "delay", least=0)
     plain = backprop_dfg(1)

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -141,9 +142,13 @@ def test_wrong_folders(tmp_path, name, content, error, sentence):
 
 @pytest.mark.parametrize("arrays, sentence", [
     ({"a": np.zeros(2)}, "holds a; it needs jpeg, offsets, label and is_test, or x_train_png and y_train_png"),
-    ({"x_train_png": np.zeros((2, 32, 32, 3))}, r"x_train_png in .* is float64 .*; it must be any x 32 x 32 x 3"),
+    ({"x_train_png": np.zeros((2, 32, 32, 3))},
+     r"x_train_png in .* is float64 .*; it must be uint8 of shape any x 32 x 32 x 3"),
     ({"x_train_png": FLAT}, "has no array 'y_train_png'; it holds x_train_png"),
-    ({"x_train_png": FLAT, "y_train_png": np.arange(3)}, r"y_train_png .* of shape \(3,\); it must be 4"),
+    ({"x_train_png": FLAT, "y_train_png": np.arange(3)},
+     r"y_train_png .* of shape \(3,\); it must be integer of shape 4"),
+    ({"x_train_png": FLAT, "y_train_png": np.arange(4) - 1}, "holds the class -1; classes are 0 to 9"),
+    ({"x_train_png": FLAT[:3], "y_train_png": np.arange(3)}, "has 3 images to train on and 0 to test on"),
     ({"x_train_png": FLAT, "y_train_png": np.array([{}] * 4)}, "cannot be read as .npz of plain arrays"),
 ])  # fmt: skip
 def test_wrong_npz_files(tmp_path, arrays, sentence):
@@ -157,6 +162,9 @@ def test_wrong_npz_files(tmp_path, arrays, sentence):
     ({"offsets": np.array([0, 5, 6, 7, 10**9])}, "offsets in .* do not rise within"),
     ({"offsets": np.array([0, 5, 6, 7, 8])}, "image 0 in .* is no 32 x 32 JPEG image"),
     ({"label": np.array([0, 1, 2, 77])}, "holds the class 77"),
+    ({"is_test": np.ones(4, bool)}, "has 0 images to train on and 4 to test on; it must have some of each"),
+    ({"is_test": np.zeros(4, bool)}, "has 4 images to train on and 0 to test on"),
+    ({"is_test": np.zeros(4, int)}, r"is_test in .* is int64 of shape \(4,\); it must be bool of shape 4"),
     ({"size": (16, 32)}, "image 0 in .* \\(it has 16 x 32 pixels\\)"),
 ])  # fmt: skip
 def test_wrong_jpeg_files(tmp_path, changed, sentence):
@@ -171,6 +179,36 @@ def test_files_that_are_no_archives(tmp_path, content):
         cifar10(tmp_path / "wrong.npz")
 
 
+def changed_bytes(path, marker, offset, value):
+    """The archive with the 2 bytes `offset` behind each `marker` set to `value`."""
+    data, at = bytearray(path.read_bytes()), -1
+    while (at := data.find(marker, at + 1)) >= 0:
+        data[at + offset : at + offset + 2] = value
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("places", [
+    [(b"PK\x01\x02", 10, b"\x63\x00"), (b"PK\x03\x04", 8, b"\x63\x00")],  # a compression that is not known
+    [(b"PK\x01\x02", 8, b"\x01\x00"), (b"PK\x03\x04", 6, b"\x01\x00")],  # a password
+])  # fmt: skip
+def test_archives_that_are_damaged(tmp_path, places):
+    np.savez(tmp_path / "few.npz", x_train_png=FLAT, y_train_png=np.arange(4))
+    for place in places:
+        changed_bytes(tmp_path / "few.npz", *place)
+    with pytest.raises(ValueError, match="cannot be read as .npz of plain arrays"):
+        cifar10(tmp_path / "few.npz")
+
+
+def test_a_header_that_is_damaged(tmp_path):
+    file = io.BytesIO()
+    np.save(file, FLAT)
+    with zipfile.ZipFile(tmp_path / "few.npz", "w") as archive:
+        archive.writestr("x_train_png.npy", file.getvalue().replace(b"'shape': (", b"'shape':((("))
+    with pytest.raises(ValueError, match="cannot be read as .npz of plain arrays"):
+        cifar10(tmp_path / "few.npz")
+
+
 def test_an_archive_that_is_cut_off(tmp_path):
     whole = jpeg_file(tmp_path / "whole.npz", FLAT).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
@@ -183,6 +221,8 @@ def test_an_archive_that_is_cut_off(tmp_path):
 
 @pytest.mark.parametrize("call, sentence", [
     (lambda: digits(size=12), "size of a digit is 12; it must be a multiple of 8"),
+    (lambda: digits(dtype="x"), "dtype is 'x'; it must be a floating-point type"),
+    (lambda: cifar10(Path(__file__).parent, dtype=int), "dtype is <class 'int'>; it must be a floating-point type"),
     (lambda: digits(test=1797), "test images is 1797"),
     (lambda: minibatches(few(), batch=8), "batch is 8; it must be a whole number from 1 to 7"),
     (lambda: minibatches(few(), batch=2, epochs=0), "epochs is 0"),
