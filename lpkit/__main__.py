@@ -16,7 +16,7 @@ from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERL
 
 __all__ = ["main"]
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of a table.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
 NAMED = click.argument("source", metavar="NETWORK")
 
 
@@ -237,7 +237,7 @@ def _compared(found, made):
 
 @cli.command()
 @click.argument("graph", metavar="GRAPH.json|NETLIST.bench")
-@click.option("--period", default="min", show_default=True, metavar="min|T", help="Shortest clock period, or this one.")
+@click.option("--period", default="min", show_default=True, metavar="min|T", help="Shortest clock period, or at most T, in the unit of the node times; T may be a fraction.")
 @click.option("--registers", default=None, metavar="min", help="Also the fewest registers at that period.")
 @AS_JSON
 def retime(graph, period, registers, as_json):
@@ -245,7 +245,8 @@ def retime(graph, period, registers, as_json):
     from lpkit.checks import choice
     from lpkit.graphfile import read_graph, retimed
 
-    choice(registers, "registers", (None, "min"))
+    if registers is not None:
+        choice(registers, "registers", ("min",))
     found, lags = retimed(read_graph(graph), period, fewest=registers == "min")
     if as_json:
         return _dump(found | {"lags": lags})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.patches import Circle, FancyArrowPatch
+from matplotlib.ticker import MaxNLocator
 
 from lpkit.dfg import DFG, operation
 from lpkit.plots import COLORS, new_figure, styled
@@ -57,7 +58,7 @@ def circle_places(dfg):
     return {v: (round(float(size * np.cos(a)), 9), round(float(size * np.sin(a)), 9)) for v, a in zip(dfg.nodes, angles)}
 
 
-def draw_graph(axis, dfg, places, *, loop=(), changed=(), inward=False, show_times=False):
+def draw_graph(axis, dfg, places, *, loop=(), changed=(), inside=(), inward=False, show_times=False):
     """Draw a graph into `axis`: circles, arrows, delays.
 
     Parameters
@@ -69,6 +70,8 @@ def draw_graph(axis, dfg, places, *, loop=(), changed=(), inward=False, show_tim
         Nodes of a loop, in order; its edges are drawn strong.
     changed : sequence of (source, target)
         Edges whose delays are emphasised, such as those a retiming step changed.
+    inside : sequence of str
+        Nodes inside a cutset, with a strong dashed ring.
     inward : bool
         Bend arrows towards the middle, as suits nodes on a circle.
     show_times : bool
@@ -78,6 +81,8 @@ def draw_graph(axis, dfg, places, *, loop=(), changed=(), inward=False, show_tim
     strong = set(zip(loop, [*loop[1:], *loop[:1]]))
     texts = {node: f"{node}\n{time}" if show_times else node for node, time in dfg.times.items()}
     circles = {node: _draw_node(axis, node, places[node], texts[node]) for node in dfg.nodes}
+    for node in inside:
+        axis.add_patch(Circle(places[node], 1.35 * RADIUS, fill=False, edgecolor="#B03A00", lw=1.4, ls=(0, (3, 1.5)), zorder=4))
     for edge in dfg.edges:
         ends = (edge.source, edge.target)
         _draw_edge(axis, edge, [places[e] for e in ends], [circles[e] for e in ends], ends in strong, ends in changed, middle)
@@ -141,7 +146,8 @@ def _label(axis, place, delays, changed):
 
 
 @styled
-def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Mapping = {}, title="", **options):
+def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Mapping = {}, cutsets: Mapping = {},
+                 title="", **options):
     """Several graphs side by side, such as the steps of a derivation (LayerPipe, Figs. 1, 2 and 5).
 
     Parameters
@@ -151,7 +157,7 @@ def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Map
         Where the nodes stand.
     columns : int
         Panels in a row.
-    loops, changed : mapping of str to what `draw_graph` takes
+    loops, changed, cutsets : mapping of str to what `draw_graph` takes as loop, changed, inside
         By the label of the panel.
     **options
         As `draw_graph` takes them.
@@ -165,7 +171,8 @@ def graph_panels(panels, places, *, columns=3, loops: Mapping = {}, changed: Map
     for axis in axes.flat[len(panels):]:
         axis.set_axis_off()
     for axis, (label, dfg) in zip(axes.flat, panels.items()):
-        draw_graph(axis, dfg, place_of[label], loop=loops.get(label, ()), changed=changed.get(label, ()), **options)
+        draw_graph(axis, dfg, place_of[label], loop=loops.get(label, ()), changed=changed.get(label, ()),
+                   inside=cutsets.get(label, ()), **options)
         axis.set_title(label)
     if title:
         figure.suptitle(title)
@@ -188,6 +195,7 @@ def delay_curves(curves, bounds, block, *, title=""):
         A backprop graph of one layer.
     """
     figure, ((first, left, right),) = new_figure(1, 3, size=(10.6, 3.3))
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     draw_graph(first, block, backprop_places(block))
     first.set_title("W(n+1) = W(n) - η G(n-M)")
     shades = np.linspace(0.15, 0.9, len(curves))
