@@ -9,6 +9,7 @@ elements in max-plus algebra" (1998); Dasdan, "Experimental analysis of the fast
 algorithms", ACM TODAES 9 (2004).
 """
 
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -54,9 +55,16 @@ class Bound:
         >>> bound.verify(ring), bound.verify(ring.with_delays([0, 1]))
         (True, False)
         """
-        if len(self.potentials) != len(dfg.nodes) or self.denominator % dfg.denominator:
+        return self._is_readable(dfg) and self._is_attained(dfg) and bool((reduced_slack(dfg, self) >= 0).all())
+
+    def _is_readable(self, dfg):
+        """Whether all parts are of the kinds that the attributes name, and fit `dfg`."""
+        if not (isinstance(self.value, numbers.Rational) and isinstance(self.denominator, numbers.Integral)):
             return False
-        return self._is_attained(dfg) and bool((reduced_slack(dfg, self) >= 0).all())
+        if self.denominator <= 0 or self.denominator % dfg.denominator or self.denominator % self.value.denominator:
+            return False
+        loop = self.loop if isinstance(self.loop, (tuple, list)) else (None,)
+        return all(isinstance(name, str) for name in loop) and _are_whole(self.potentials, len(dfg.nodes))
 
     def _is_attained(self, dfg):
         """Whether the loop exists and has the ratio `value`."""
@@ -123,6 +131,13 @@ def reduced_slack(dfg, bound):
     if largest >= LARGEST:
         times, delays, potentials = (array.astype(object) for array in (times, delays, potentials))
     return potentials[dfg.tails] - scale * times[dfg.tails] + period * delays - potentials[dfg.heads]
+
+
+def _are_whole(array, count):
+    """Whether `array` is an array of `count` whole numbers."""
+    if not isinstance(array, np.ndarray) or array.shape != (count,):
+        return False
+    return array.dtype.kind == "i" or (array.dtype == object and all(type(number) is int for number in array))
 
 
 def _largest(array):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpkit.checks import unknown_name, whole_number
-from lpkit.flowgraph import DFG
+from lpkit.checks import shown, unknown_name, whole_number
+from lpkit.flowgraph import DFG, shown_name
 from lpkit.orders import weak_components
 
 __all__ = ["Cutset", "cutset", "slow", "unfold"]
@@ -79,14 +79,16 @@ def _place(dfg, name):
 
 
 def _shown(names):
-    return f"{names[:5]} ... ({len(names)} nodes)" if len(names) > 5 else f"{names}"
+    some = f"[{', '.join(map(shown, names[:5]))}]"
+    return f"{some} ... ({len(names)} nodes)" if len(names) > 5 else some
 
 
 def _side_of_edges(dfg, edges):
     """Nodes on the side of the source of the first edge."""
     pairs = dict.fromkeys(_pair_of(edge) for edge in edges)
     for missing in pairs.keys() - {edge[:2] for edge in dfg.edges}:
-        raise ValueError(f"there is no edge {missing[0]} -> {missing[1]} in the graph; a cutset is made of its edges")
+        u, v = map(shown_name, missing)
+        raise ValueError(f"there is no edge {u} -> {v} in the graph; a cutset is made of its edges")
     kept = np.array([edge[:2] not in pairs for edge in dfg.edges])
     part_of = weak_components(len(dfg.nodes), dfg.tails[kept], dfg.heads[kept])
     parts = int(part_of.max()) + 1
@@ -94,6 +96,7 @@ def _side_of_edges(dfg, edges):
     sides = _two_sides(parts, cut)
     for (u, v), (a, b) in zip(pairs, cut):
         if sides[a] == sides[b]:
+            u, v = shown_name(u), shown_name(v)
             raise ValueError(
                 f"these edges are not a cutset: {u} and {v} are on the same side of them; "
                 f"add the edges that still join the two, or leave out {u} -> {v}"
@@ -103,7 +106,7 @@ def _side_of_edges(dfg, edges):
 
 def _pair_of(edge):
     if not isinstance(edge, (tuple, list)) or len(edge) not in (2, 3) or not all(isinstance(n, str) for n in edge[:2]):
-        raise ValueError(f"a member of the cutset is {edge!r:.80}; give names of nodes, or edges (source, target)")
+        raise ValueError(f"a member of the cutset is {shown(edge, 80)}; give names of nodes, or edges (source, target)")
     return tuple(edge[:2])
 
 

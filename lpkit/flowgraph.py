@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpkit.checks import LARGEST_SIZE, unknown_name, whole_number
+from lpkit.checks import LARGEST_SIZE, LONGEST_SHOWN, shown, unknown_name, whole_number
+from lpkit.checks import plain as plain_number
 from lpkit.orders import outgoing, plain, shown_path, strong_components, topological
 
-__all__ = ["DFG", "CriticalPath", "Edge", "critical_path", "exact_time", "execution_order"]
+__all__ = ["DFG", "CriticalPath", "Edge", "critical_path", "exact_time", "execution_order", "shown_name"]
 
 LARGEST_TIME = 2**256  # of a numerator or denominator; sums of such times stay exact
 
@@ -106,7 +107,8 @@ class DFG:
             return cls(dict.fromkeys(nodes, times), edges, hosts)
         missing = [name for name in nodes if name not in times]
         if missing:
-            raise ValueError(f"node {missing[0]!r} has no time; give times[{missing[0]!r}], whole or a Fraction")
+            name = shown(missing[0])
+            raise ValueError(f"node {name} has no time; give times[{name}], whole or a Fraction")
         return cls({name: times[name] for name in nodes}, edges, hosts)
 
     @cached_property
@@ -169,7 +171,7 @@ class DFG:
         >>> DFG.from_edges([("a", "b", 0), ("b", "a", 1)]).with_delays([1, 0]).edges[0]
         Edge(source='a', target='b', delays=1)
         """
-        delays = np.asarray(delays).tolist()
+        delays = _listed_delays(delays)
         if len(delays) != len(self.edges):
             raise ValueError(f"there are {len(delays)} delays for {len(self.edges)} edges; give one an edge")
         edges = _checked_edges([(u, v, w) for (u, v, _), w in zip(self.edges, delays)], self.times)
@@ -236,7 +238,7 @@ def _refuse_delay_free_loops(dfg):
         while place not in seen:
             seen[place] = len(seen)
             place = following[place]
-        loop = [dfg.nodes[p] for p in [*list(seen)[seen[place] :], place]]
+        loop = [shown_name(dfg.nodes[p]) for p in [*list(seen)[seen[place] :], place]]
         raise ValueError(f"the loop {shown_path(loop)} has no delay; put a delay on one of its edges")
 
 
@@ -257,34 +259,57 @@ def exact_time(value, name):
     """
     if type(value) is int and 0 <= value <= LARGEST_TIME:
         return value
+    value = plain_number(value)  # a float32 cannot be compared with 2**256
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= LARGEST_TIME:
         if not isinstance(value, numbers.Rational) and value == int(value):
             value = int(value)
         if isinstance(value, numbers.Rational) and value.denominator <= LARGEST_TIME:
             return plain(Fraction(int(value.numerator), int(value.denominator)))
-    shown = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
-    exact = isinstance(shown, numbers.Rational) and not isinstance(shown, bool)
-    given = "a number of more than 256 bits" if exact and shown > 0 else f"{shown!r:.80}"
+    exact = isinstance(value, numbers.Rational) and not isinstance(value, bool)
+    given = "a number of more than 256 bits" if exact and value > 0 else shown(value)
     allowed = "a whole number or a Fraction from 0 to 2**256 (0.1 is Fraction(1, 10))"
     raise ValueError(f"{name} is {given}; it must be {allowed}")
 
 
+def shown_name(name):
+    """The name of a node as a message shows it: as it is, or cut and in quotes if it is long or not on one line.
+
+    Examples
+    --------
+    >>> print(shown_name("a"), shown_name("a\\nb"), len(shown_name("a" * 100_000)))
+    a 'a\\nb' 65
+    """
+    return name if isinstance(name, str) and len(name) <= LONGEST_SHOWN and name.isprintable() else shown(name)
+
+
+def _listed_delays(delays):
+    try:
+        listed = np.asarray(delays).tolist()
+    except ValueError:  # rows of several lengths
+        listed = None
+    if not isinstance(listed, list):
+        raise ValueError(f"delays is {shown(delays)}; give a list of whole numbers, one an edge")
+    return listed
+
+
 def _checked_times(times):
     if not isinstance(times, Mapping):
-        raise ValueError(f"times is {times!r:.60}; it must map each node to its time, as in {{'a': 1}}")
+        raise ValueError(f"times is {shown(times)}; it must map each node to its time, as in {{'a': 1}}")
     if not times:
         raise ValueError("the graph is empty; give it one node or more")
     for name in times:
         if not (isinstance(name, str) and name.strip()):
-            raise ValueError(f"a node is named {name!r}; a name must be text")
-    return {name: exact_time(time, f"the time of node {name!r}") for name, time in times.items()}
+            raise ValueError(f"a node is named {shown(name)}; a name must be text")
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(f"a node is named {shown(name)}; half a surrogate pair is no letter, so leave it out")
+    return {name: exact_time(time, f"the time of node {shown(name)}") for name, time in times.items()}
 
 
 def _listed_edges(edges):
     edges = tuple(edges) if isinstance(edges, Iterable) and not isinstance(edges, (str, Mapping)) else (edges,)
     for edge in edges:
         if not isinstance(edge, (tuple, list)) or len(edge) != 3:
-            raise ValueError(f"an edge is {edge!r:.80}; it must be (source, target, delays)")
+            raise ValueError(f"an edge is {shown(edge, 80)}; it must be (source, target, delays)")
     return edges
 
 
@@ -299,14 +324,14 @@ def _checked_edges(edges, times):
         if not known:
             raise _unknown_node(u, v, times)
         if type(w) is not int or not 0 <= w <= LARGEST_SIZE:
-            w = whole_number(w, f"the number of delays of edge {u} -> {v}", least=0)
+            w = whole_number(w, f"the number of delays of edge {shown_name(u)} -> {shown_name(v)}", least=0)
         checked.append(Edge(u, v, w))
     return tuple(checked)
 
 
 def _unknown_node(u, v, times):
     name = u if not isinstance(u, str) or u not in times else v
-    error = unknown_name(name, f"a node of edge {u} -> {v}", list(times)[:50])
+    error = unknown_name(name, f"a node of edge {shown_name(u)} -> {shown_name(v)}", list(times)[:50])
     return ValueError(f"{error}{', ...' if len(times) > 50 else ''}")
 
 

@@ -6,6 +6,7 @@ constraints of an aim close a walk that rules it out. No bisection, and no matri
 Source: Leiserson & Saxe, "Retiming synchronous circuitry", Algorithmica 6 (1991).
 """
 
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,7 +19,7 @@ from lpkit.orders import weak_components
 from lpkit.period_proofs import certificate_of_bound, certificate_of_walk, proves_period
 from lpkit.ties import tied_bound, warm_lags
 
-__all__ = ["Retiming", "lags_for_period", "min_period", "settled_lags", "verify_min_period"]
+__all__ = ["Retiming", "lags_for_period", "min_period", "reached_period", "settled_lags", "verify_min_period"]
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,23 @@ def verify_min_period(dfg, found):
     >>> verify_min_period(ring, found), verify_min_period(ring, replace(found, period=6))
     (True, False)
     """
-    if critical_path(retime(dfg, found.r)).period != found.period:
+    period = reached_period(dfg, found.r)
+    if period is None or not isinstance(found.period, numbers.Real) or found.period != period:
         return False
-    return proves_period(dfg, found.certificate, found.period)
+    return proves_period(dfg, found.certificate, period)
+
+
+def reached_period(dfg, r):
+    """Clock period of the graph with the lags `r`; None if they are no legal lags of it.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> ring = DFG({"a": 2, "b": 3}, [("a", "b", 0), ("b", "a", 2)])
+    >>> reached_period(ring, {"b": 1}), reached_period(ring, {"a": 1})
+    (3, None)
+    """
+    try:
+        return critical_path(retime(dfg, r)).period
+    except ValueError:
+        return None

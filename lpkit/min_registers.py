@@ -8,15 +8,16 @@ none is broken or the corrected lags cost as little as the programme says. The d
 Source: Leiserson & Saxe, "Retiming synchronous circuitry", Algorithmica 6 (1991), section 8.
 """
 
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from lpkit.feasibility import first_labels, lower, wiring
-from lpkit.flowgraph import critical_path, exact_time, plain
+from lpkit.flowgraph import exact_time, plain
 from lpkit.flows import min_cost_flow
-from lpkit.min_period import Retiming, lags_for_period, min_period, settled_lags
+from lpkit.min_period import Retiming, lags_for_period, min_period, reached_period, settled_lags
 from lpkit.moves import retime
 from lpkit.period_proofs import counted, fewest_delays
 from lpkit.register_programme import cost_of, exact_dot, programme_of, whole_weights, with_cuts
@@ -168,16 +169,20 @@ def verify_min_registers(dfg, found, period=None, *, weights=None, shared=True):
     (3, True, False)
     """
     scaled, unit = whole_weights(dfg, weights)
-    retimed, programme = retime(dfg, found.r), programme_of(dfg, scaled, shared)
-    if period is not None and critical_path(retimed).period > period:
+    period = None if period is None else exact_time(period, "period")
+    reached, programme = reached_period(dfg, found.r), programme_of(dfg, scaled, shared)
+    if reached is None or not _are_numbers(found) or found.period != reached:
+        return False
+    if (period is not None and reached > period) or not _is_readable(dfg, programme, found.certificate):
         return False
     rows = _counted(dfg, programme, found.certificate, period)
-    if rows is None or register_cost(retimed, weights=weights, shared=shared) != found.registers:
+    cost = register_cost(retime(dfg, found.r), weights=weights, shared=shared)
+    if rows is None or cost != found.registers:
         return False
-    net, least = np.zeros(len(programme.cost), dtype=np.int64), programme.constant
+    net, least = [0] * len(programme.cost), programme.constant  # Python ints, as counts may be of any size
     for tail, head, bound, count in rows:
         net[tail], net[head], least = net[tail] - count, net[head] + count, least - bound * count
-    return bool((net == programme.cost).all()) and least * Fraction(unit) == found.registers
+    return net == programme.cost.tolist() and least * Fraction(unit) == found.registers
 
 
 def _counted(dfg, programme, certificate, period):
@@ -196,3 +201,30 @@ def _counted(dfg, programme, certificate, period):
             return None
         rows.append((same[path[0]], same[path[-1]], sum(fewest[step] for step in steps) - 1, count))
     return None if any(count < 0 for *_, count in rows) else rows
+
+
+def _are_numbers(found):
+    return isinstance(found.period, numbers.Real) and isinstance(found.registers, numbers.Real)
+
+
+def _is_readable(dfg, programme, certificate):
+    """Whether the certificate names edges, chains and nodes that there are, each with a whole count."""
+    if not isinstance(certificate, RegisterCertificate):
+        return False
+    listed = (certificate.edges, certificate.taps, certificate.paths)
+    if not all(isinstance(part, (tuple, list)) and all(map(_is_counted, part)) for part in listed):
+        return False
+    edges, taps, paths = ([what for what, _ in part] for part in listed)
+    if not all(isinstance(path, (tuple, list)) and path for path in paths):
+        return False
+    if not _are_places([*edges, *taps], len(dfg.edges)) or any(programme.mirror[dfg.tails[tap]] < 0 for tap in taps):
+        return False
+    return _are_places([place for path in paths for place in path], len(dfg.nodes))
+
+
+def _is_counted(entry):
+    return isinstance(entry, (tuple, list)) and len(entry) == 2 and type(entry[1]) is int
+
+
+def _are_places(places, count):
+    return all(isinstance(place, numbers.Integral) and 0 <= place < count for place in places)

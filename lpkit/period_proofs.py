@@ -158,8 +158,10 @@ def proves_period(dfg, certificate, period):
     >>> proves_period(ring, certificate, 2), proves_period(ring, certificate, 3)
     (True, False)
     """
+    if not isinstance(certificate, PeriodCertificate):
+        return False
     kind, paths = certificate.kind, certificate.paths
-    if not paths or not _closes(dfg, paths):
+    if not _are_walks(dfg, paths) or not _closes(dfg, paths):
         return False
     if kind == "node":
         return dfg.times[paths[0][0]] == period
@@ -168,6 +170,13 @@ def proves_period(dfg, certificate, period):
         return time > (period - Fraction(1, dfg.denominator)) * delays  # periods are multiples of 1 / denominator
     delays, long = _walk_total(dfg, paths, period)
     return kind == "walk" and long > delays
+
+
+def _are_walks(dfg, paths):
+    """Whether these are one or more lists of one or more nodes of the graph."""
+    if not isinstance(paths, (tuple, list)) or not all(isinstance(path, (tuple, list)) and path for path in paths):
+        return False
+    return bool(paths) and all(isinstance(name, str) and name in dfg.index for path in paths for name in path)
 
 
 def _closes(dfg, paths):

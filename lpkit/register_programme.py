@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from lpkit.checks import unknown_name
-from lpkit.flowgraph import exact_time
+from lpkit.checks import shown, unknown_name
+from lpkit.flowgraph import exact_time, shown_name
 from lpkit.ties import tied
 
 __all__ = ["Programme", "cost_of", "exact_dot", "programme_of", "whole_weights", "with_cuts"]
@@ -43,8 +43,9 @@ def whole_weights(dfg, weights):
             raise unknown_name(name, "a node of weights", dfg.nodes[:50])
     for u, v, _ in dfg.edges:
         if u not in weights:
-            raise ValueError(f"weights has no entry for node {u!r}, which edge {u} -> {v} leaves; give one")
-    exact = [Fraction(exact_time(weights.get(name, 0), f"the weight of node {name!r}")) for name in dfg.nodes]
+            edge = f"{shown_name(u)} -> {shown_name(v)}"
+            raise ValueError(f"weights has no entry for node {shown(u)}, which edge {edge} leaves; give one")
+    exact = [Fraction(exact_time(weights.get(name, 0), f"the weight of node {shown(name)}")) for name in dfg.nodes]
     scale = math.lcm(*(weight.denominator for weight in exact))
     whole = [int(weight * scale) for weight in exact]
     common = math.gcd(*whole) or 1

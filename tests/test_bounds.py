@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
@@ -270,6 +271,20 @@ def test_a_certificate_of_another_graph_is_refused():
     assert not Bound(bound.value, bound.loop, bound.potentials * 0, bound.denominator).verify(graph)
     assert not bound.verify(backprop_dfg(4))
     assert not bound.verify(backprop_dfg(3, times={"F": Fraction(1, 2)}))
+
+
+@pytest.mark.parametrize("change", [
+    {"value": Fraction(2), "loop": ("b",), "potentials": np.zeros(2, np.int64), "denominator": 0},  # 5 is the bound
+    {"denominator": -1}, {"denominator": 1.0}, {"denominator": float("nan")}, {"value": float("nan")},
+    {"value": float("inf")}, {"value": None}, {"loop": None}, {"loop": ([],)}, {"potentials": [0, 0]},
+    {"potentials": np.zeros((2, 1), np.int64)}, {"potentials": np.zeros(3, np.int64)}, {"potentials": None},
+    {"potentials": np.full(2, np.nan)}, {"potentials": np.full(2, np.inf)},
+    {"potentials": np.array([np.nan, 0], dtype=object)},
+])  # fmt: skip
+def test_a_certificate_that_cannot_be_read_proves_nothing(change):
+    graph = DFG({"a": 5, "b": 2}, [("a", "a", 1), ("b", "b", 1)])
+    bound = iteration_bound(graph)
+    assert bound.verify(graph) and not replace(bound, **change).verify(graph)
 
 
 @pytest.mark.parametrize("call, message", [

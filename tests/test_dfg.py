@@ -4,10 +4,11 @@ import json
 from fractions import Fraction
 from math import gcd
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lpkit.dfg import (
@@ -18,8 +19,6 @@ from lpkit.interop.bench import read_bench
 from lpkit.interop.dfg_files import from_networkx, read_json, to_networkx, write_json
 from lpkit.networks import GEMM_OPERATIONS, INPUT, Activation, Add, Concat, Conv, Network, Node, Pool, network
 
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "retiming.json").read_text())
 TEXTBOOK = {entry["id"]: entry for entry in GOLDEN["textbook"]}
@@ -61,8 +60,9 @@ def test_nodes_edges_and_arrays_keep_their_order():
 
 
 def test_numpy_numbers_and_whole_floats_become_plain():
-    graph = DFG({"a": np.int64(3), "b": 2.0, "c": Fraction(4, 2)}, [("a", "b", np.int32(1)), ("b", "c", 0.0)])
-    assert graph.times == {"a": 3, "b": 2, "c": 2}
+    times = {"a": np.int64(3), "b": 2.0, "c": Fraction(4, 2), "d": np.float32(2)}
+    graph = DFG(times, [("a", "b", np.int32(1)), ("b", "c", 0.0)])
+    assert graph.times == {"a": 3, "b": 2, "c": 2, "d": 2}
     assert {type(value) for value in (*graph.times.values(), *(edge.delays for edge in graph.edges))} == {int}
 
 
@@ -354,6 +354,11 @@ def test_a_netlist(tmp_path):
     ("p = DFF(q)\nq = DFF(p)", "the flip-flops p -> q -> p form a loop without a gate; drive one"),
     ("a = NOT(b)\nb = NOT(a)", "the loop a -> b -> a has no delay; put a delay"),
     ("# nothing", "has no gates; it may have been cut off"),
+    ("INPUT(output:y)\nOUTPUT(y)", "line 2: signal 'output:y' has the name of the node of output 'y'; rename one"),
+    ("OUTPUT(y)\nINPUT(output:y)", "line 2: signal 'output:y' has the name of the node of output 'y'; rename one"),
+    ("INPUT(y)\nOUTPUT(y)\noutput:y = NOT(y)", "line 3: signal 'output:y' has the name of the node of output 'y'"),
+    (f"y = NOT({'x' * 100_000})", r"signal 'x{60}\.\.\.' is read but never driven"),
+    (f"y = NOT({'x,' * 100_000})", r"NOT has the pins \('[x,]{60}\.\.\.'\); give one signal"),
 ])  # fmt: skip
 def test_faulty_netlists(tmp_path, text, message):
     path = tmp_path / "faulty.bench"
@@ -361,6 +366,17 @@ def test_faulty_netlists(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as error:
         read_bench(path)
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+def test_many_blanks_take_no_time_to_speak_of(tmp_path):
+    path = tmp_path / "blanks.bench"
+    path.write_text("INPUT(x)\ny = AND(" + " " * 200_000 + "x\n")
+    start = perf_counter()
+    with pytest.raises(ValueError, match="line 2: 'y = AND"):
+        read_bench(path)
+    assert perf_counter() - start < 2  # a quadratic pattern takes minutes
+    path.write_text("INPUT(x)\ny = AND(" + " " * 200_000 + "x , x )\n")
+    assert read_bench(path).edges == (("x", "y", 0), ("x", "y", 0))
 
 
 def test_a_gate_without_a_time(tmp_path):
@@ -381,6 +397,7 @@ def test_a_gate_without_a_time(tmp_path):
     ('{"nodes": {"a": 1, "a": 2}, "edges": []}', "the key 'a' is there twice; keep one"),
     ('{"nodes": {"a": 1}, "edges": [["a", "b", 0]]}', "a node of edge a -> b is 'b'; Known: 'a'"),
     ("[" * 100_000, "it is nested too deeply for a graph"),
+    (r'{"nodes": {"\ud800": 1}}', r"a node is named '\\ud800'; half a surrogate pair is no letter, so leave it out"),
 ])  # fmt: skip
 def test_faulty_json(tmp_path, text, message):
     path = tmp_path / "faulty.json"
@@ -408,6 +425,14 @@ def test_faulty_json(tmp_path, text, message):
     (lambda: DFG({"a": 1}, [], hosts=["b"]), "a host is 'b'; Known: 'a'"),
     (lambda: DFG({"a": 1}, [], hosts=3), "a host is 3; Known: 'a'"),
     (lambda: DFG.from_edges([("a", "b", 0)], {"a": 1}), r"node 'b' has no time; give times\['b'\]"),
+    (lambda: DFG({"x" * 100_000: -1}, []), r"the time of node 'x{60}\.\.\.' is -1"),
+    (lambda: DFG({"a\nb": 1}, [("a\nb", "c", 0)]), r"a node of edge 'a\\nb' -> c is 'c'; Known: 'a\\nb'"),
+    (lambda: DFG({"a\nb": 1}, [("a\nb", "a\nb", 0)]), r"the loop 'a\\nb' -> 'a\\nb' has no delay"),
+    (lambda: DFG({"x" * 99: 1}, [("x" * 99, "x" * 99, -1)]), r"of edge 'x{60}\.\.\.' -> 'x{60}\.\.\.' is -1"),
+    (lambda: DFG.from_edges([("x" * 99, "b", 0)], {}), r"node 'x{60}\.\.\.' has no time; give times\['x{60}"),
+    (lambda: cutset(RING, [("a\n", "x" * 99)]), r"there is no edge 'a\\n' -> 'x{60}\.\.\.' in the graph"),
+    (lambda: RING.with_delays(None), "delays is None; give a list of whole numbers, one an edge"),
+    (lambda: RING.with_delays([[1], [1, 2]]), r"delays is \[\[1\], \[1, 2\]\]; give a list of whole numbers"),
     (lambda: RING.with_delays([1]), "there are 1 delays for 3 edges; give one an edge"),
     (lambda: RING.with_delays([0, 0, 0]), "the loop a -> b -> c -> a has no delay"),
     (lambda: RING.with_delays([1, -1, 1]), "the number of delays of edge b -> c is -1"),

@@ -21,8 +21,6 @@ from lpkit.retiming import (
     tensor_bytes, verify_min_period, verify_min_registers,
 )  # fmt: skip
 
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "retiming.json").read_text())
 OUTSIDE = Path(__file__).parents[2] / "shared" / "golden" / "retiming"
@@ -319,6 +317,17 @@ def test_certificates_that_prove_nothing_are_refused():
         assert not verify_min_period(RING, replace(slower, certificate=PeriodCertificate(kind, paths, "")))
 
 
+@pytest.mark.parametrize("change", [
+    {"r": {"a": 1}}, {"r": {"z": 0}}, {"r": None}, {"r": {"a": 0.5}}, {"period": float("nan")}, {"period": None},
+    {"certificate": PeriodCertificate("node", (("z",),), "")}, {"certificate": PeriodCertificate("walk", ((),), "")},
+    {"certificate": PeriodCertificate("loop", ((["a"], "b"),), "")}, {"certificate": PeriodCertificate("loop", 3, "")},
+    {"certificate": min_registers(RING, 3).certificate}, {"certificate": None},
+])  # fmt: skip
+def test_what_cannot_be_read_is_no_shortest_period(change):
+    found = min_period(RING)
+    assert verify_min_period(RING, found) and not verify_min_period(RING, replace(found, **change))
+
+
 def test_huge_and_fractional_times_are_exact():
     big = 2**200
     dfg = DFG({"a": big, "b": Fraction(1, 3)}, [("a", "b", 1), ("b", "a", 1)])
@@ -420,6 +429,25 @@ def test_a_register_certificate_must_fit():
     assert not verify_min_registers(dfg, replace(found, certificate=replace(found.certificate, taps=doubled)), 6)
     negative = tuple((place, -count) for place, count in found.certificate.taps)
     assert not verify_min_registers(dfg, replace(found, certificate=replace(found.certificate, taps=negative)), 6)
+
+
+@pytest.mark.parametrize("change", [
+    {"period": 1000}, {"period": -7}, {"period": float("nan")}, {"period": None}, {"registers": None},
+    {"r": {"z": 1}}, {"r": {"F1": 2**41}}, {"certificate": None}, {"certificate": PeriodCertificate("node", (), "")},
+])  # fmt: skip
+def test_what_cannot_be_read_is_not_the_fewest_registers(change):
+    dfg = backprop_dfg(3)
+    found = min_registers(dfg, 6)
+    assert verify_min_registers(dfg, found, 6) and not verify_min_registers(dfg, replace(found, **change), 6)
+
+
+@pytest.mark.parametrize("kind", ["edges", "taps", "paths"])
+@pytest.mark.parametrize("entry", [(10**6, 1), (-1, 1), ("E", 1), (0, 0.5), (0, float("nan")), 7, ((), 1), ((99,), 1)])
+def test_a_register_certificate_names_what_there_is(kind, entry):
+    dfg = backprop_dfg(3)
+    found = min_registers(dfg, 6)
+    changed = replace(found.certificate, **{kind: (*getattr(found.certificate, kind), entry)})
+    assert not verify_min_registers(dfg, replace(found, certificate=changed), 6)
 
 
 def test_slowing_frees_registers_for_a_shorter_period():

@@ -14,8 +14,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from lpkit.checks import choice, read_text
-from lpkit.flowgraph import DFG
+from lpkit.checks import choice, read_text, shown
+from lpkit.flowgraph import DFG, shown_name
 from lpkit.orders import shown_path
 
 __all__ = ["GATES", "read_bench"]
@@ -23,7 +23,7 @@ __all__ = ["GATES", "read_bench"]
 GATES = ("AND", "NAND", "OR", "NOR", "XOR", "XNOR", "NOT", "INV", "BUF", "BUFF")
 ONE_PIN = ("DFF", "NOT", "INV", "BUF", "BUFF")
 _PORT = re.compile(r"(INPUT|OUTPUT)\s*\(\s*([^\s(),=]+)\s*\)", re.IGNORECASE)
-_GATE = re.compile(r"([^\s(),=]+)\s*=\s*([A-Za-z]+)\s*\(\s*([^()=]*?)\s*\)")
+_GATE = re.compile(r"([^\s(),=]+)\s*=\s*([A-Za-z]+)\s*\(([^()=]*)\)")
 
 
 def read_bench(path, *, times=1, swept=False):
@@ -95,18 +95,27 @@ def _take(content, inputs, outputs, gates, flops):
     name = port[2] if port else gate[1]
     is_output = port and port[1].upper() == "OUTPUT"
     if name in outputs if is_output else any(name in known for known in (inputs, gates, flops)):
-        raise ValueError(f"signal {name!r} is {'an output' if is_output else 'driven'} twice; keep one of the lines")
+        raise ValueError(f"signal {shown(name)} is {'an output' if is_output else 'driven'} twice; keep one of the lines")
+    _refuse_clash(name, is_output, outputs, (inputs, gates, flops))
     if port:
         (outputs if is_output else inputs)[name] = None
         return
     kind, pins = gate[2].upper(), tuple(pin.strip() for pin in gate[3].split(","))
     choice(kind, "gate", (*GATES, "DFF"))
     if not all(pins) or (len(pins) > 1 and kind in ONE_PIN):
-        raise ValueError(f"{kind} has the pins ({gate[3]}); give {'one signal' if kind in ONE_PIN else 'names'}")
+        raise ValueError(f"{kind} has the pins ({shown_name(gate[3].strip())}); give {'one signal' if kind in ONE_PIN else 'names'}")
     if kind == "DFF":
         flops[name] = pins[0]
     else:
         gates[name] = (kind, pins)
+
+
+def _refuse_clash(name, is_output, outputs, driven):
+    """Refuse a signal that is named as the node of an output."""
+    node = f"output:{name}" if is_output else name
+    signal = node.removeprefix("output:")
+    if any(node in known for known in driven) if is_output else signal != node and signal in outputs:
+        raise ValueError(f"signal {shown(node)} has the name of the node of output {shown(signal)}; rename one of them")
 
 
 def _sources(path, inputs, gates, flops):
@@ -119,7 +128,7 @@ def _sources(path, inputs, gates, flops):
             signal = flops[signal]
         if signal in chain:
             ring = [*list(chain)[list(chain).index(signal) :], signal]
-            raise ValueError(f"{path}: the flip-flops {shown_path(ring)} form a loop without a gate; drive one of them")
+            raise ValueError(f"{path}: the flip-flops {shown_path(list(map(shown_name, ring)))} form a loop without a gate; drive one of them")
         source, before = sources.get(signal, (None, 0))
         for delays, name in enumerate(reversed(chain), before + 1):
             sources[name] = (source, delays)
@@ -131,7 +140,7 @@ def _refuse_undriven(path, sources, outputs, gates, flops):
     undriven = [flops[name] for name, (source, _) in sources.items() if source is None]
     undriven += [signal for signal in read if signal not in sources]
     if undriven:
-        raise ValueError(f"{path}: signal {undriven[0]!r} is read but never driven; the file may have been cut off")
+        raise ValueError(f"{path}: signal {shown(undriven[0])} is read but never driven; the file may have been cut off")
 
 
 def _gate_times(gates, times):
