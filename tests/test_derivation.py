@@ -17,8 +17,6 @@ from lpkit.retiming import (
     stash, tensor_bytes,
 )  # fmt: skip
 
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "retiming.json").read_text())["backprop"]
 CHAINS = [entry for entry in GOLDEN if "L" in entry]
