@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpkit.checks import unknown_name
+from lpkit.checks import shown, unknown_name
 from lpkit.graph import INPUT
 from lpkit.numerics import (
     activate, activation_slope, bias_G, conv_delta, conv_forward, conv_G, dense_delta, dense_forward, dense_G,
@@ -22,8 +22,8 @@ from lpkit.products import OPS
 
 __all__ = [
     "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers",
-    "check_parameters", "chosen_products", "forward", "gradients", "initial_parameters", "input_error",
-    "input_signal", "output_error", "updated",
+    "check_parameters", "checked_target", "chosen_products", "forward", "gradients", "initial_parameters",
+    "input_error", "input_signal", "output_error", "updated",
 ]  # fmt: skip
 
 NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
@@ -142,10 +142,33 @@ def input_signal(layers, x):
     >>> input_signal(chain_layers(lenet5()), np.zeros((2, 1, 32, 32))).value.shape
     (2, 1, 32, 32)
     """
-    wanted = layers[0].in_shape
+    x, wanted = _real_numbers(x, "x of a mini-batch"), layers[0].in_shape
+    if not x.ndim or not len(x):
+        raise ValueError(f"x of a mini-batch has shape {x.shape}; give one sample or more of shape {wanted}")
     if np.prod(x.shape[1:]) != np.prod(wanted) or (isinstance(layers[0].op, Conv) and x.shape[1:] != wanted):
         raise ValueError(f"a sample has shape {x.shape[1:]}; the network reads {wanted}")
     return Signal(x.reshape(len(x), -1) if isinstance(layers[0].op, Dense) else x)
+
+
+def checked_target(target):
+    """The target of a mini-batch as an array of real numbers; the loss looks at its shape.
+
+    Examples
+    --------
+    >>> checked_target([3, 1])
+    array([3, 1])
+    """
+    return _real_numbers(target, "the target (labels) of a mini-batch")
+
+
+def _real_numbers(value, name):
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {shown(value)}; it must be real numbers, in an array or a list")
+    return array
 
 
 def check_parameters(layers, parameters):
@@ -154,7 +177,7 @@ def check_parameters(layers, parameters):
     Raises
     ------
     ValueError
-        Names the layer and both shapes.
+        Names the layer and what it needs.
 
     Examples
     --------
@@ -163,13 +186,25 @@ def check_parameters(layers, parameters):
     ...
     ValueError: W of layer 1 has shape (2, 1); it must be (1, 2)
     """
+    if not isinstance(parameters, (tuple, list)):
+        raise ValueError(f"parameters is {shown(parameters)}; give one set a layer, such as initial_parameters makes")
     if len(parameters) != len(layers):
         raise ValueError(f"there are parameters of {len(parameters)} layers for {len(layers)}; give one set a layer")
     for l, (layer, p) in enumerate(zip(layers, parameters), 1):
-        if p.W.shape != _weight_shape(layer):
-            raise ValueError(f"W of layer {l} has shape {p.W.shape}; it must be {_weight_shape(layer)}")
+        if not hasattr(p, "W") or not hasattr(p, "bias"):
+            raise ValueError(f"parameters of layer {l} are {shown(p)}; give Parameters(W, bias)")
+        _check_array(p.W, f"W of layer {l}", _weight_shape(layer))
         if (p.bias is not None) != layer.op.bias:
             raise ValueError(f"layer {l} has {'a' if layer.op.bias else 'no'} bias; give its parameters the same")
+        if layer.op.bias:
+            _check_array(p.bias, f"bias of layer {l}", _weight_shape(layer)[:1])
+
+
+def _check_array(array, name, shape):
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {shown(array)}; it must be an array of real numbers of shape {shape}")
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
 
 
 def _weight_shape(layer):
@@ -321,7 +356,7 @@ def output_error(layer, signal, target, loss):
     >>> output_error(ChainLayer(Dense(1), (2, 1, 1)), Signal(np.array([[3.0]])), np.array([[1.0]]), squared_error)
     Error(delta=array([[2.]]), loss=2.0)
     """
-    value, error = loss(signal.value, target)
+    value, error = loss(signal.value, checked_target(target))
     return Error(backward_tail(layer, signal, error), value)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from lpkit.backprop import backprop_dfg, stages_after
 from lpkit.checks import choice
 from lpkit.derivation import stage_lags
-from lpkit.layerwise import chain_layers, updated
+from lpkit.layerwise import chain_layers, check_parameters, updated
 from lpkit.moves import delay_gradients, pipeline, retime
 from lpkit.stash import stash
 from lpkit.training import recurrence, train
@@ -187,6 +187,7 @@ def train_by(method, network, batches, *, parameters, step_size, stages=None, lo
     {'none': (9,), 'stash': (9,), 'average': (9,), 'naive': (9,)}
     """
     layers = len(chain_layers(network))
+    check_parameters(chain_layers(network), parameters)
     graph, update = method_graph(layers, method, stages), updated
     if method == "average":
         back = delta_lateness(layers, stages)
@@ -218,6 +219,7 @@ def reconstruction_error(network, batches, *, parameters, step_size, stages=None
     ([2], True)
     """
     layers = len(chain_layers(network))
+    check_parameters(chain_layers(network), parameters)
     copies = delta_lateness(layers, stages)
     delays = [2 * after for after in stages_after(stages, layers)]
     states = {l: [Averaged(parameters[l - 1].W, None, np.zeros_like(parameters[l - 1].W), D)]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lpkit.checks import choice, whole_number
 from lpkit.datasets import digits, minibatches
-from lpkit.layerwise import chain_layers, forward, initial_parameters, input_signal
+from lpkit.layerwise import chain_layers, check_parameters, checked_target, forward, initial_parameters, input_signal
 from lpkit.networks import Activation, Dense, Flatten, Network, Node
 from lpkit.old_weights import (
     METHODS, Averaged, averaged_update, delta_lateness, followed, method_graph, pipelined, reconstruction_error,
@@ -36,7 +36,10 @@ def accuracy(network, parameters, x, labels):
     0.5
     """
     layers = chain_layers(network)
-    signal = input_signal(layers, x)
+    check_parameters(layers, parameters)
+    signal, labels = input_signal(layers, x), checked_target(labels)
+    if labels.shape != signal.value.shape[:1]:
+        raise ValueError(f"labels have shape {labels.shape} for {len(signal.value)} samples; give one a sample")
     for layer, p in zip(layers, parameters):
         signal = forward(layer, p, signal)
     return float(np.mean(signal.value.argmax(axis=1) == labels))

@@ -12,18 +12,19 @@ Source: LayerPipe (ICCAD 2021), Eqs. 1-6 and Figs. 2, 3, 5.
 import math
 import numbers
 from collections import deque
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from lpkit.backprop import operation
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.execution import execute
 from lpkit.layerwise import (
     ChainLayer, Error, Parameters, Signal, backpropagation, backward_tail, chain_layers, check_parameters,
-    chosen_products, forward, gradients, initial_parameters, input_error, input_signal, output_error, updated,
+    checked_target, chosen_products, forward, gradients, initial_parameters, input_error, input_signal, output_error,
+    updated,
 )  # fmt: skip
 from lpkit.numerics import softmax_cross_entropy, squared_error
 
@@ -33,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 LOSSES = {"cross_entropy": softmax_cross_entropy, "squared_error": squared_error}
+_DRAINED = object()  # stands for a mini-batch after the last one
 
 
 class Trained(NamedTuple):
@@ -178,7 +180,7 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     ----------
     dfg : DFG
     network : Network
-    batches : sequence of (x, target)
+    batches : iterable of (x, target)
         x (B, C, H, W); target (B,) of class numbers, or for "squared_error" the wanted output (B, N).
     parameters : tuple of Parameters
         At the start, one a layer; see `initial_parameters`.
@@ -206,6 +208,7 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     layers = chain_layers(network)
     check_parameters(layers, parameters)
     operations = training_operations(dfg, network, step_size=step_size, loss=loss, **options)
+    batches = list(map(_checked_batch, batches))
     samples = {"X": [input_signal(layers, x) for x, _ in batches], "T": [target for _, target in batches]}
     start = {f"U{l}": p for l, p in enumerate(parameters, 1)}
     last = {} if drain else _last_updates(dfg, len(layers), len(samples["X"]))
@@ -215,6 +218,13 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
         if now["E"] is not None:
             losses.append(now["E"].loss)
     return Trained(np.array(losses), tuple(reached[f"U{l}"] for l in range(1, len(layers) + 1)))
+
+
+def _checked_batch(batch):
+    """The pair (x, target) of a mini-batch."""
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        raise ValueError(f"a mini-batch is {shown(batch)}; it must be a pair (x, target)")
+    return batch[0], checked_target(batch[1])
 
 
 def _last_updates(dfg, layers, samples):
@@ -263,10 +273,10 @@ def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_e
         raise ValueError(f"there are {len(delays)} delays for {len(layers)} layers; give one a layer")
     check_parameters(layers, parameters)
     waiting = [deque([None] * M) for M in delays]  # gradients on their way to the update
-    for batch in chain(batches, [None] * max(delays)):
+    for batch in chain(batches, repeat(_DRAINED, max(delays))):
         G, value = [None] * len(layers), None
-        if batch is not None:
-            G, value = backpropagation(layers, parameters, *batch, measure, products=products)
+        if batch is not _DRAINED:
+            G, value = backpropagation(layers, parameters, *_checked_batch(batch), measure, products=products)
         for line, latest in zip(waiting, G):
             line.append(latest)
         arrived = [line.popleft() for line in waiting]

@@ -248,6 +248,9 @@ def test_interleaved_graph_is_short_and_has_no_late_gradients():
 
 
 @pytest.mark.parametrize("call, sentence", [
+    (lambda: train_by("average", digits_mlp(2), [], parameters=None, step_size=1), "parameters is None; give one set"),
+    (lambda: accuracy(digits_mlp(2), initial_parameters(digits_mlp(2), seed=0), np.ones((2, 1, 8, 8)), [1]),
+     r"labels have shape \(1,\) for 2 samples; give one a sample"),
     (lambda: method_graph(3, "exact"), "method is 'exact'"),
     (lambda: compare_methods(dataset=small_dataset(), methods=["stash", "exact"]), "method is 'exact'"),
     (lambda: interleaved_graph(3, 4), "k is 4; a pipeline of 3 stages needs 5 trainings or more"),

@@ -363,6 +363,20 @@ def test_a_graph_that_nothing_enters_ends_at_once():
 
 LINE = DFG.from_edges([("x", "y", 0)])
 TWO = mlp(2)
+START = initial_parameters(TWO, seed=0, dtype=np.float64)
+ONE = batches_of(TWO, 1)[0]
+
+
+def trained(batches=(ONE,), parameters=START):
+    return train(backprop_dfg(2), TWO, batches, parameters=parameters, step_size=0.1)
+
+
+def test_lists_and_a_generator_of_batches_are_taken():
+    wanted, found = trained([ONE] * 3), trained((tuple(part.tolist() for part in ONE) for _ in range(3)))
+    assert np.array_equal(found.losses, wanted.losses) and all(map(same, found.parameters, wanted.parameters))
+    *_, (last, _) = recurrence(TWO, (list(map(np.ndarray.tolist, ONE)) for _ in range(3)), [0, 0], parameters=START,
+                               step_size=0.1)  # fmt: skip
+    assert all(map(same, last, wanted.parameters))
 
 
 def run(dfg=LINE, operations=(), samples=(), **options):
@@ -398,6 +412,21 @@ def run(dfg=LINE, operations=(), samples=(), **options):
      "layer 1 has a bias"),
     (lambda: train(backprop_dfg(2), TWO, [], parameters=initial_parameters(TWO, seed=0)[::-1], step_size=1),
      "W of layer 1 has shape"),
+    (lambda: trained(batches=[(ONE[0], None)]), r"target \(labels\) of a mini-batch is None; it must be real numbers"),
+    (lambda: trained(batches=[(ONE[0][:0], ONE[1][:0])]),
+     r"x of a mini-batch has shape \(0, .*; give one sample or more"),
+    (lambda: trained(batches=[(None, ONE[1])]), "x of a mini-batch is None; it must be real numbers"),
+    (lambda: trained(batches=[(1j * ONE[0], ONE[1])]), "x of a mini-batch is .*; it must be real numbers"),
+    (lambda: trained(batches=[None]), r"a mini-batch is None; it must be a pair \(x, target\)"),
+    (lambda: trained(batches=[ONE[0]]), r"a mini-batch is .*; it must be a pair"),
+    (lambda: trained(parameters=None), "parameters is None; give one set a layer, such as initial_parameters makes"),
+    (lambda: trained(parameters=[p.W for p in START]), r"parameters of layer 1 are .*; give Parameters\(W, bias\)"),
+    (lambda: trained(parameters=[START[0], START[1]._replace(bias=np.zeros(99))]),
+     r"bias of layer 2 has shape \(99,\); it must be"),
+    (lambda: trained(parameters=[START[0]._replace(W=[1.0]), START[1]]),
+     r"W of layer 1 is \[1.0\]; it must be an array"),
+    (lambda: list(recurrence(TWO, [(ONE[0], None)], [0, 0], parameters=START, step_size=1)), "the target .* is None"),
+    (lambda: list(recurrence(TWO, [None], [0, 0], parameters=START, step_size=1)), "a mini-batch is None"),
 ])  # fmt: skip
 def test_wrong_input_is_one_clear_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
