@@ -187,7 +187,9 @@ def check_parameters(layers, parameters):
     ValueError: W of layer 1 has shape (2, 1); it must be (1, 2)
     """
     if not isinstance(parameters, (tuple, list)):
-        raise ValueError(f"parameters is {shown(parameters)}; give one set a layer, such as initial_parameters makes")
+        raise ValueError(  # noqa: TRY004 - bad input is a ValueError everywhere
+            f"parameters is {shown(parameters)}; give one set a layer, such as initial_parameters makes"
+        )
     if len(parameters) != len(layers):
         raise ValueError(f"there are parameters of {len(parameters)} layers for {len(layers)}; give one set a layer")
     for l, (layer, p) in enumerate(zip(layers, parameters), 1):

@@ -372,7 +372,7 @@ def trained(batches=(ONE,), parameters=START):
 
 
 def test_lists_and_a_generator_of_batches_are_taken():
-    wanted, found = trained([ONE] * 3), trained((tuple(part.tolist() for part in ONE) for _ in range(3)))
+    wanted, found = trained([ONE] * 3), trained(tuple(part.tolist() for part in ONE) for _ in range(3))
     assert np.array_equal(found.losses, wanted.losses) and all(map(same, found.parameters, wanted.parameters))
     *_, (last, _) = recurrence(TWO, (list(map(np.ndarray.tolist, ONE)) for _ in range(3)), [0, 0], parameters=START,
                                step_size=0.1)  # fmt: skip
