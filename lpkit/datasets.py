@@ -210,7 +210,7 @@ def _read_npz(path):
             raise ValueError("it is no zip archive")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except Exception as error:  # noqa: BLE001 - damaged bytes raise nearly anything: in zip, in a header, in a decompressor
+    except Exception as error:  # noqa: BLE001 - damaged bytes raise nearly anything (zip, header, codec)
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{str(path)!r} cannot be read as .npz of plain arrays ({why}); it may be cut off") from None
 
