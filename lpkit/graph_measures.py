@@ -83,6 +83,14 @@ def _steps_equal(stages):
     return [all(np.array_equal(p.W, q.W) for p, q in zip(end, wanted)) for end in ends]
 
 
+def backward_uses_its_own_forward(read):
+    """Share of groupings whose pipelined graph trains with gradients of one consistent set of weights, bit for bit.
+
+    That is what the stashes of PipeDream (weights) and GPipe (activations) are for.
+    """
+    return float(np.mean([_steps_equal(stages)[-1] for stages in GROUPINGS]))
+
+
 def stash_is_twice_the_stages_after(read):
     """Share of layers with a delta whose weights and activations are kept 2 S(l) iterations, over several groupings."""
     kept = [(layer, after) for stages in GROUPINGS
