@@ -1,5 +1,7 @@
 """Orders and components of a graph whose nodes are numbered 0..n-1, and two small ways of writing things down."""
 
+from fractions import Fraction
+
 import numpy as np
 
 __all__ = ["outgoing", "plain", "shown_path", "strong_components", "weak_components", "topological"]
@@ -90,8 +92,7 @@ def plain(number):
 
     Examples
     --------
-    >>> from fractions import Fraction
-    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3))
-    (2, Fraction(1, 3))
+    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3)), plain(2.0)
+    (2, Fraction(1, 3), 2.0)
     """
-    return number.numerator if number.denominator == 1 else number
+    return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else number

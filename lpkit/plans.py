@@ -13,6 +13,7 @@ from functools import cached_property
 
 from lpkit.checks import choice, shown
 from lpkit.costs import Costs
+from lpkit.orders import plain
 
 __all__ = ["Certificate", "Communication", "Plan", "check_plan", "communication"]
 
@@ -248,17 +249,6 @@ def _wrong_move(plan, layer, source, target):
     if reader != start or plan.stage_of(reader) != target:
         return [f"layer {layer} feeds layer {reader} first, but stage {target} starts with layer {start}"]
     return []
-
-
-def plain(number):
-    """`number` as an int where it is a whole Fraction; else unchanged.
-
-    Examples
-    --------
-    >>> plain(Fraction(6, 3)), plain(Fraction(1, 3)), plain(2.0)
-    (2, Fraction(1, 3), 2.0)
-    """
-    return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else number
 
 
 def ratio(a, b):
