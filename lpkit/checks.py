@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "shown", "read_text", "write_atomically",
+__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "short", "shown", "read_text", "write_atomically",
            "write_all", "check_writable"]
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
@@ -61,6 +61,18 @@ def plain(value):
     """
     scalar = isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 and value.dtype.kind in "biufcUS"
     return value.item() if scalar else value
+
+
+def short(name, most=40):
+    """A name for a message, without quotes, cut after about `most` characters.
+
+    Examples
+    --------
+    >>> short("delta2"), short("x" * 5000, 6)
+    ('delta2', 'xxxxxx...')
+    """
+    name = str(name)
+    return name if len(name) <= most else name[:most] + "..."
 
 
 def shown(value, most=LONGEST_SHOWN):

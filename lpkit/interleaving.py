@@ -17,7 +17,7 @@ from lpkit.derivation import stage_lags
 from lpkit.execution import execute
 from lpkit.layerwise import chain_layers, check_parameters, input_signal
 from lpkit.moves import pipeline, retime
-from lpkit.training import Trained, training_operations
+from lpkit.training import Trained, checked_batch, training_operations
 
 __all__ = ["interleaved", "interleaved_graph"]
 
@@ -81,6 +81,7 @@ def interleaved(network, batches, *, parameters, step_size, stages=None, loss="c
                          "sets of parameters; give equally many to each")  # fmt: skip
     for start in parameters:
         check_parameters(layers, start)
+    batches = [[checked_batch(batch) for batch in run] for run in batches]
     S = stages_after(stages, len(layers))
     graph = interleaved_graph(len(layers), k, stages)
     operations = training_operations(graph, network, step_size=step_size, loss=loss)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lpkit.backprop import operation, stages_after
-from lpkit.checks import unknown_name, whole_number
+from lpkit.checks import short, shown, unknown_name, whole_number
 from lpkit.cutsets import cutset
 
 __all__ = ["delay_gradients", "move", "pipeline", "retime", "shown_layers"]
@@ -54,6 +54,7 @@ def retime(dfg, r):
     if illegal.size:
         u, v, w = dfg.edges[illegal[0]]
         ru, rv = (int(lags[dfg.index[name]]) for name in (u, v))
+        u, v = short(u), short(v)
         raise ValueError(
             f"edge {u} -> {v} would have {w + rv - ru} delays: it has {w}, r({v}) = {rv} and r({u}) = {ru}; "
             f"make r({v}) larger or r({u}) smaller"
@@ -69,11 +70,11 @@ def _lags(dfg, r):
     for name, lag in r.items():
         if not (isinstance(name, str) and name in dfg.index):
             raise unknown_name(name, "a node of r", dfg.nodes[:50])
-        lags[dfg.index[name]] = whole_number(lag, f"the lag of node {name!r}", least=-LARGEST_LAG, most=LARGEST_LAG)
+        lags[dfg.index[name]] = whole_number(lag, f"the lag of node {shown(name)}", least=-LARGEST_LAG, most=LARGEST_LAG)
     for host in dfg.hosts:
         lag = int(lags[dfg.index[host]])
         if lag:
-            raise ValueError(f"host {host!r} has the lag {lag}; hosts keep the lag 0, so take it off all lags")
+            raise ValueError(f"host {shown(host)} has the lag {lag}; hosts keep the lag 0, so take it off all lags")
     return lags
 
 
@@ -106,7 +107,8 @@ def move(dfg, nodes, k):
     cut = cutset(dfg, nodes)
     for u, v, w in (cut.forward if k > 0 else cut.backward) if k else ():
         if w < abs(k):
-            raise ValueError(f"moving {abs(k)} delays takes {abs(k)} from edge {u} -> {v}, which has {w}; move fewer")
+            raise ValueError(f"moving {abs(k)} delays takes {abs(k)} from edge {short(u)} -> {short(v)}, which has {w}; "
+                             "move fewer")  # fmt: skip
     return retime(dfg, dict.fromkeys(cut.nodes, k))
 
 
@@ -144,7 +146,7 @@ def pipeline(dfg, side, k):
     k = whole_number(k, "the number of delays to add", least=0, most=LARGEST_LAG)
     cut = cutset(dfg, side)
     if cut.kind != "feedforward":
-        out, back = (f"{edge.source} -> {edge.target}" for edge in (cut.forward[0], cut.backward[0]))
+        out, back = (f"{short(edge.source)} -> {short(edge.target)}" for edge in (cut.forward[0], cut.backward[0]))
         raise ValueError(
             f"this cutset is not feedforward: {out} leads one way and {back} the other; new delays may not cut a loop"
         )

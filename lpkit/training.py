@@ -208,7 +208,7 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     layers = chain_layers(network)
     check_parameters(layers, parameters)
     operations = training_operations(dfg, network, step_size=step_size, loss=loss, **options)
-    batches = list(map(_checked_batch, batches))
+    batches = list(map(checked_batch, batches))
     samples = {"X": [input_signal(layers, x) for x, _ in batches], "T": [target for _, target in batches]}
     start = {f"U{l}": p for l, p in enumerate(parameters, 1)}
     last = {} if drain else _last_updates(dfg, len(layers), len(samples["X"]))
@@ -220,7 +220,7 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     return Trained(np.array(losses), tuple(reached[f"U{l}"] for l in range(1, len(layers) + 1)))
 
 
-def _checked_batch(batch):
+def checked_batch(batch):
     """The pair (x, target) of a mini-batch."""
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
         raise ValueError(f"a mini-batch is {shown(batch)}; it must be a pair (x, target)")
@@ -276,7 +276,7 @@ def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_e
     for batch in chain(batches, repeat(_DRAINED, max(delays))):
         G, value = [None] * len(layers), None
         if batch is not _DRAINED:
-            G, value = backpropagation(layers, parameters, *_checked_batch(batch), measure, products=products)
+            G, value = backpropagation(layers, parameters, *checked_batch(batch), measure, products=products)
         for line, latest in zip(waiting, G):
             line.append(latest)
         arrived = [line.popleft() for line in waiting]

@@ -487,3 +487,12 @@ def test_a_wrong_solver_is_found_out(monkeypatch):
     monkeypatch.setitem(SOLVERS, "highs", lambda supply, tails, heads, costs: (0 * costs, 0 * supply))
     with pytest.raises(ValueError, match="solver 'highs' found no exact optimum of these numbers; try solver='lemon'"):
         min_cost_flow(np.array([1, -1]), np.array([0]), np.array([1]), np.array([1]))
+
+
+def test_messages_cut_very_long_names():
+    name = "n" * 5000
+    ring = DFG.from_edges([(name, "b", 0), ("b", name, 1)])
+    for wrong in (lambda: retime(ring, {name: 5}), lambda: move(ring, [name], 5), lambda: pipeline(ring, name, 1)):
+        with pytest.raises(ValueError) as error:
+            wrong()
+        assert "nnn..." in str(error.value) and len(str(error.value)) < 500

@@ -256,6 +256,8 @@ def test_interleaved_graph_is_short_and_has_no_late_gradients():
     (lambda: interleaved_graph(3, 4), "k is 4; a pipeline of 3 stages needs 5 trainings or more"),
     (lambda: interleaved(digits_mlp(2), [[1], [1, 2], [1]], parameters=[()] * 3, step_size=1), r"3 runs of \[1, 2\] "),
     (lambda: interleaved(digits_mlp(2), [[1]] * 3, parameters=[()] * 2, step_size=1), "and 2 sets of parameters"),
+    (lambda: interleaved(digits_mlp(1), [[(np.ones((1, 1, 8, 8)), None)]], step_size=1,
+                         parameters=[initial_parameters(digits_mlp(1), seed=0)]), "the target .* is None"),
     (lambda: pipelined(3, (1, 2)), "stages has 2 numbers; give 3, one a layer"),
     (lambda: weight_memory(digits_mlp(2), "stash", bytes_per_element=0), "bytes_per_element is 0"),
 ])  # fmt: skip

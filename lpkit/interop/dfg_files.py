@@ -9,7 +9,7 @@ import json
 import re
 from fractions import Fraction
 
-from lpkit.checks import read_text, write_atomically
+from lpkit.checks import read_text, short, shown, write_atomically
 from lpkit.flowgraph import DFG
 
 __all__ = ["from_networkx", "read_json", "to_networkx", "write_json"]
@@ -85,10 +85,10 @@ def from_networkx(graph, *, time="time", delays="delays", hosts=()):
     times, edges = {}, []
     for node, data in graph.nodes(data=True):
         if str(node) in times:
-            raise ValueError(f"two nodes are named {str(node)!r}; give each a name of its own")
-        times[str(node)] = _attribute(data, time, f"node {node}")
+            raise ValueError(f"two nodes are named {shown(str(node))}; give each a name of its own")
+        times[str(node)] = _attribute(data, time, f"node {short(node)}")
     for u, v, data in graph.edges(data=True):
-        edges.append((str(u), str(v), _attribute(data, delays, f"edge {u} -> {v}")))
+        edges.append((str(u), str(v), _attribute(data, delays, f"edge {short(u)} -> {short(v)}")))
     return DFG(times, edges, tuple(map(str, hosts)))
 
 
@@ -130,7 +130,7 @@ def _without_repeats(pairs):
     result = {}
     for key, value in pairs:
         if key in result:
-            raise ValueError(f"the key {key!r} is there twice; keep one")
+            raise ValueError(f"the key {shown(key)} is there twice; keep one")
         result[key] = value
     return result
 
