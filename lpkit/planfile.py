@@ -1,17 +1,21 @@
 """A plan as people and programs read it: a table of stages, a JSON document, a CSV file."""
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from lpkit.checks import write_atomically
+from lpkit.jsonfile import exact, to_text
 from lpkit.partition import communication
 
-__all__ = ["SCHEMA", "plan_text", "stage_table", "to_dict", "write_plan"]
+__all__ = ["SCHEMA", "certificate_dict", "described", "plan_text", "stage_table", "to_dict", "write_plan"]
 
-SCHEMA = "lpkit-plan-1"
+SCHEMA = "lpkit-plan-2"
+TIMELINES = ("trace.json", "schedule.csv", "timeline.csv")  # endings of what `lpkit.exports` writes
+COLUMNS = ("F", "G", "delta", "weight_bytes", "input_bytes", "output_bytes", "cut_bytes", "first_consumer",
+           "shared_input")
 
 
 def stage_table(plan):
@@ -65,27 +69,55 @@ def _number(value):
 
 
 def to_dict(plan):
-    """The plan as plain numbers, text, lists and dicts (the JSON document)."""
-    sure = plan.certificate
-    full = communication(plan, "full")
+    """The plan as plain numbers, text, lists and dicts: the JSON document that `lpkit.plan_reader.read_plan` reads.
+
+    What the plan is made of (``costs``, ``ends``, ``moved``, ``links``, ``options``, ``certificate``) and ``loads`` are
+    exact: a Fraction is text, ``"1/3"``. What follows from it (``period``, ``speedup``, ``total``, ``stages``,
+    ``communication``) is there for programs that only look, as the nearest numbers.
+    """
     return {
         "schema": SCHEMA, "model": plan.costs.name, "unit": plan.costs.unit, "cost_source": plan.costs.source,
-        "planner": plan.planner, "processors": plan.processors, "layers": list(plan.costs.layers),
-        "ends": list(plan.ends), "period": _number(plan.period), "speedup": float(plan.speedup),
-        "total": _number(plan.costs.total), "stages": _stage_rows(plan),
-        "moved": [{"layer": l, "from": s, "to": t, "amount": _number(a)} for l, s, t, a in plan.moved],
+        "planner": plan.planner, "processors": int(plan.processors), "layers": list(plan.costs.layers),
+        "ends": [int(end) for end in plan.ends], **described(plan),
+        "moved": [{"layer": int(l), "from": int(s), "to": int(t), "amount": exact(a)} for l, s, t, a in plan.moved],
+        "links": [exact(time) for time in plan.links],
+        "options": {name: _option(value) for name, value in plan.options},
+        "certificate": certificate_dict(plan.certificate), "notes": list(plan.notes), "costs": _columns(plan.costs),
+    }
+
+
+def described(plan):
+    """What follows from the plan, as the document says it."""
+    full = communication(plan, "full")
+    return {
+        "loads": [exact(load) for load in plan.loads], "period": _number(plan.period),
+        "speedup": float(plan.speedup), "total": _number(plan.costs.total), "stages": _stage_rows(plan),
         "communication": {
             "mandatory_bytes": _number(full.total_mandatory),
             "additional_bytes_paper": _number(communication(plan).total_additional),
             "additional_bytes_full": _number(full.total_additional),
         },
-        "certificate": None if sure is None else {
-            "average_bound": _number(sure.average_bound), "saturation_period": _number(sure.saturation_period),
-            "binding": None if sure.binding is None else list(sure.binding), "saturates_at": sure.saturates_at,
-            "text": sure.text,
-        },
-        "notes": list(plan.notes),
     }
+
+
+def _columns(costs):
+    columns = {name: getattr(costs, name).tolist() for name in COLUMNS}
+    return columns | {"bytes_per_element": exact(costs.bytes_per_element)}
+
+
+def _option(value):
+    """An option of a planner: a number, a name, nothing, or a number for each layer."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    return [exact(v) for v in value] if isinstance(value, (list, tuple)) else exact(value)
+
+
+def certificate_dict(sure):
+    """A certificate as the document says it."""
+    if sure is None:
+        return None
+    return {name: exact(getattr(sure, name)) for name in ("period", "average_bound", "saturation_period")} | {
+        "binding": None if sure.binding is None else [int(n) for n in sure.binding],
+        "saturates_at": sure.saturates_at, "text": sure.text}  # fmt: skip
 
 
 def write_plan(plan, path):
@@ -102,9 +134,11 @@ def write_plan(plan, path):
 def plan_text(plan, path):
     """What a file of the name `path` holds of the plan; a `ValueError` if the name says no known form."""
     name = Path(path).name
-    if name.endswith(".json") and name != "trace.json":
-        return json.dumps(to_dict(plan), indent=1) + "\n"
-    if name.endswith(".csv") and name != "schedule.csv":
+    if name.endswith(TIMELINES):
+        raise ValueError(f"cannot export {str(path)!r} without a schedule; files named {', '.join(TIMELINES)} hold "
+                         "timelines, a plan is written as another NAME.json or NAME.csv")
+    if name.endswith(".json"):
+        return to_text(to_dict(plan)) + "\n"
+    if name.endswith(".csv"):
         return pd.DataFrame(_stage_rows(plan), dtype=object).to_csv(index=False, lineterminator="\n")
-    raise ValueError(f"cannot export {str(path)!r}; a plan is written as NAME.json, its stages as NAME.csv "
-                     "(trace.json and schedule.csv are names of timelines, which this version does not write)")
+    raise ValueError(f"cannot export {str(path)!r}; a plan is written as NAME.json, its stages as NAME.csv")
