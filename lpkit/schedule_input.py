@@ -1,0 +1,56 @@
+"""What a schedule takes: a plan that can be run, whole numbers of batches, and the links between the stages."""
+
+import math
+import numbers
+
+import numpy as np
+
+from lpkit.checks import plain, shown, whole_number
+from lpkit.plans import Plan, check_plan
+
+__all__ = ["counted", "links_of", "runnable"]
+
+MOST_OPERATIONS = 20_000_000
+
+
+def runnable(plan):
+    if not isinstance(plan, Plan):
+        raise ValueError(f"plan is {shown(plan)}; give a Plan, as a planner returns it")
+    if problems := check_plan(plan):
+        raise ValueError(f"the plan cannot be run: {problems[0]}; choose another planner or mode")
+    return plan
+
+
+def counted(plan, batches, micro_batches=None):
+    """The counts as whole numbers, small enough together."""
+    counts = [whole_number(batches, "batches")]
+    counts += [] if micro_batches is None else [whole_number(micro_batches, "micro_batches")]
+    operations = math.prod(counts) * 4 * len(runnable(plan).costs)
+    if operations > MOST_OPERATIONS:
+        raise ValueError(f"there would be about {operations:,} operations; ask for at most {MOST_OPERATIONS:,}, "
+                         "with fewer mini- or micro-batches")  # fmt: skip
+    return counts[0] if micro_batches is None else counts
+
+
+def links_of(plan, bandwidth, latency):
+    """Bandwidth and latency of each boundary; None where sends take no time."""
+    latencies = _each_boundary(latency, "latency", plan, True)
+    if bandwidth is None:
+        return ((None,) * len(latencies), latencies) if any(latencies) else None
+    return _each_boundary(bandwidth, "bandwidth", plan, False), latencies
+
+
+def _each_boundary(value, name, plan, least_allowed):
+    """One number a boundary, exact where given exactly."""
+    boundaries = len(plan.ends) - 1
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value] * boundaries
+    if len(values) != boundaries:
+        raise ValueError(f"{name} has {len(values)} entries; give one number, or one for each of {boundaries} "
+                         "boundaries")  # fmt: skip
+    values = [plain(v) for v in values]
+    for v in values:
+        number = isinstance(v, numbers.Real) and not isinstance(v, bool) and math.isfinite(v)
+        if not number or v < 0 or (v == 0 and not least_allowed):
+            range_of = "of at least" if least_allowed else "above"
+            raise ValueError(f"{name} is {shown(v)}; it must be a number {range_of} 0")
+    return tuple(values)
