@@ -90,8 +90,8 @@ class Timeline:
         """All rows as a list of `Operation`, times in the unit of the costs."""
         columns = (self.kind, self.layer, self.stage, self.micro, self.start, self.end, self.version, self.tensor,
                    self.target)  # fmt: skip
-        return [Operation(KINDS[kind], layer, stage, micro // self.micro_batches, micro, self._time(start),
-                          self._time(end), version, TENSORS[tensor], target)
+        return [Operation(KINDS[kind], layer, stage, micro // self.micro_batches, micro, self.in_unit(start),
+                          self.in_unit(end), version, TENSORS[tensor], target)
                 for kind, layer, stage, micro, start, end, version, tensor, target
                 in zip(*(column.tolist() for column in columns))]  # fmt: skip
 
@@ -99,7 +99,7 @@ class Timeline:
         """All rows as a pandas DataFrame, with the fields of `Operation` as columns."""
         return pd.DataFrame(self.operations, columns=Operation._fields)
 
-    def _time(self, ticks):
+    def in_unit(self, ticks):
         """Ticks of the table in the unit of the costs."""
         return plain(Fraction(ticks, self.scale)) if self.scale > 1 else ticks
 
@@ -120,12 +120,12 @@ class Timeline:
     @property
     def makespan(self):
         """Time from the first operation to the end of the last."""
-        return self._time(self.end.max().item())
+        return self.in_unit(self.end.max().item())
 
     @property
     def busy(self):
         """Time each processor works."""
-        return tuple(map(self._time, self._busy_ticks()))
+        return tuple(map(self.in_unit, self._busy_ticks()))
 
     def _busy_ticks(self):
         at, processor = self.kind != KINDS.index("send"), self.processor
@@ -158,18 +158,18 @@ class Timeline:
         last = int(np.searchsorted(updates, entered, side="right"))
         steps = np.diff(updates[: min(last + 1, self.batches)])
         group = _repeats(steps, 2 * self.stages)
-        return plain(ratio(self._time(steps[-group:].sum().item()), group)) if group else None
+        return plain(ratio(self.in_unit(steps[-group:].sum().item()), group)) if group else None
 
     @property
     def fill(self):
         """Time until the first micro-batch is through, forward and back."""
-        return self._time(self.end[(self.micro == 0) & (self.kind < KINDS.index("U"))].max().item())
+        return self.in_unit(self.end[(self.micro == 0) & (self.kind < KINDS.index("U"))].max().item())
 
     @property
     def drain(self):
         """Time from the end of the last F of the first layer to the end of everything."""
         first = (self.layer == 1) & (self.kind == KINDS.index("F"))
-        return self._time((self.end.max() - self.end[first].max()).item())
+        return self.in_unit((self.end.max() - self.end[first].max()).item())
 
     def latency(self, batch=None):
         """Time from the first operation of a mini-batch (by default the last one) to its last update.
@@ -181,7 +181,7 @@ class Timeline:
         """
         batch = self.batches - 1 if batch is None else whole_number(batch, "batch", least=0, most=self.batches - 1)
         own = self.micro // self.micro_batches == batch
-        return self._time((self.end[own].max() - self.start[own].min()).item())
+        return self.in_unit((self.end[own].max() - self.start[own].min()).item())
 
     @property
     def in_flight(self):

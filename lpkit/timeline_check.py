@@ -131,7 +131,7 @@ def _wrong_rows(line, found):
             yield f"{_say(name)} is on stage {stages[row]}; the plan says {stage}"
         took, due = ends[row] - starts[row], time * line.scale
         if took != due and not (line.start.dtype.kind == "f" and abs(took - due) <= 1e-9 * max(abs(ends[row]), 1e-300)):
-            yield f"{_say(name)} takes {shown(line._time(took))}; the plan says {shown(time)}"
+            yield f"{_say(name)} takes {shown(line.in_unit(took))}; the plan says {shown(time)}"
         if starts[row] < 0:
             yield f"{_say(name)} starts before 0"
 
