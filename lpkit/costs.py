@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.checks import choice, plain, shown, whole_number
-from lpkit.networks import Dense, Network
+from lpkit.networks import Dense, MatMul, Network
 from lpkit.networks import network as named_network
 from lpkit.systolic import Array, as_array, cycles_grid
 
@@ -317,7 +317,8 @@ def _network(network):
 def _kept(network, layers):
     kept = [
         layer for layer in network.layers
-        if (layers == "all" or not isinstance(layer.op, Dense)) and (layers != "main_path" or layer.on_longest_path)
+        if (layers == "all" or not isinstance(layer.op, (Dense, MatMul)))
+        and (layers != "main_path" or layer.on_longest_path)
     ]
     if not kept:
         raise ValueError(f"network {shown(network.name)} has no layers of the kind {layers!r}; use layers 'all'")

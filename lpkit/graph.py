@@ -11,16 +11,16 @@ Source: the layer chain of LayerPipe (arXiv:2108.06629), extended to residual an
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, count
 
 from lpkit.checks import plain, shown, unknown_name, whole_number
 from lpkit.operations import (
     GEMM_OPERATIONS,
-    JOINS,
     OPERATIONS,
-    ConvTranspose,
+    is_view,
+    mac_count,
     output_shape,
     parameter_count,
     weight_count,
@@ -29,6 +29,7 @@ from lpkit.operations import (
 __all__ = ["INPUT", "Layer", "Network", "Node", "checked_shape", "node_shape"]
 
 INPUT = "input"  # names the network's own input among the inputs of a node
+MOST_SIDES = 16  # of a tensor; no model file has more
 LARGEST_COUNT = 2**63 - 1  # every count must fit the int64 arrays it ends up in
 
 
@@ -87,6 +88,7 @@ class Layer:
     on_longest_path: bool
     first_consumer: int
     shared_input: bool
+    second_shape: tuple[int, ...] = ()  # of the other operand, where a product reads two tensors
 
     def macs(self, batch=1):
         """Multiply-accumulates of the forward pass of `batch` samples (exact, a Python int).
@@ -97,12 +99,12 @@ class Layer:
         >>> vgg16().layers[0].macs(batch=32)
         2774532096
         """
-        return _macs(self.op, self.weights, self.in_shape, self.out_shape) * whole_number(batch, "batch")
+        return mac_count(self.op, self.in_shape, self.out_shape) * whole_number(batch, "batch")
 
     @property
     def input_elements(self):
-        """Elements of the input of one sample."""
-        return math.prod(self.in_shape)
+        """Elements of the input of one sample, of both operands where a product reads two tensors."""
+        return math.prod(self.in_shape) + (math.prod(self.second_shape) if self.second_shape else 0)
 
     @property
     def output_elements(self):
@@ -169,7 +171,8 @@ class Network:
                 weights=weight_count(node.op, self.shapes[node.inputs[0]]),
                 on_longest_path=node.name in path,
                 first_consumer=first[node.name],
-                shared_input=_is_shared(node.inputs[0], by_name, consumers),
+                shared_input=any(_is_shared(source, by_name, consumers) for source in node.inputs),
+                second_shape=self.shapes[node.inputs[1]] if len(set(node.inputs)) > 1 else (),
             )
             for index, node in enumerate(_gemm_nodes(self.nodes), 1)
         )
@@ -182,7 +185,7 @@ class Network:
     @cached_property
     def cut_elements(self):
         """Elements per sample of all tensors that cross the cut after layer 1, ..., L - 1, skip tensors included."""
-        place, consumers = _places(self.nodes), _consumers(self.nodes)
+        place, consumers = _places(self.nodes), _consumers(_without_views(self.nodes))
         change = [0] * (len(self.layers) + 2)
         for tensor, readers in consumers.items():
             elements, last = math.prod(self.shapes[tensor]), max(place[reader.name] for reader in readers)
@@ -236,20 +239,14 @@ def _unknown_input(node, source, shapes, known):
 
 
 def _check_counts(op, in_shape, shape):
-    weights = weight_count(op, in_shape)
     counts = {
         "elements in its output": math.prod(shape),
-        "weights": weights,
-        "multiply-accumulates": _macs(op, weights, in_shape, shape),
+        "weights": weight_count(op, in_shape),
+        "multiply-accumulates": mac_count(op, in_shape, shape),
     }
     for what, number in counts.items():
         if number > LARGEST_COUNT:
             raise ValueError(f"it has {number} {what}, more than {LARGEST_COUNT} (int64); use smaller sizes")
-
-
-def _macs(op, weights, in_shape, out_shape):
-    # each weight meets every output pixel once; in a transposed convolution, every input pixel
-    return weights * math.prod((in_shape if isinstance(op, ConvTranspose) else out_shape)[1:])
 
 
 def _is_node_name(name):
@@ -262,21 +259,22 @@ def _check_network_name(name):
 
 
 def checked_shape(shape):
-    """`shape` as three Python ints (channels, height, width), whose product fits int64.
+    """`shape` as Python ints (channels, height, width), or more sides, whose product fits int64.
 
     Raises
     ------
     ValueError
-        If it is not three whole numbers >= 1, or too many elements.
+        If it is not three whole numbers >= 1 or more of them, or too many elements.
 
     Examples
     --------
     >>> checked_shape([3, 224.0, 224])
     (3, 224, 224)
     """
-    if not isinstance(shape, (tuple, list)) or len(shape) != 3:
+    if not isinstance(shape, (tuple, list)) or not 3 <= len(shape) <= MOST_SIDES:
         raise ValueError(f"input_shape is {shown(shape)}; it must be three whole numbers (channels, height, width)")
-    sides = tuple(whole_number(n, f"input {side}") for n, side in zip(shape, ("channels", "height", "width")))
+    names = ("channels", "height", "width") if len(shape) == 3 else ("channels", *["side"] * (len(shape) - 1))
+    sides = tuple(whole_number(n, f"input {name}") for n, name in zip(shape, names))
     if math.prod(sides) > LARGEST_COUNT:
         raise ValueError(f"input_shape is {sides}, more elements than {LARGEST_COUNT} (int64); use smaller sizes")
     return sides
@@ -304,6 +302,22 @@ def _consumers(nodes):
         for source in node.inputs:
             consumers[source].append(node)
     return dict(consumers)
+
+
+def _without_views(nodes):
+    """Nodes that read what views look at, the views themselves left out: a tensor crosses a cut once in any form.
+
+    A view that nothing reads stays: it is an output of the network.
+    """
+    looks_at, kept = {}, []
+    read = {source for node in nodes for source in node.inputs}
+    for node in nodes:
+        inputs = tuple(looks_at.get(source, source) for source in node.inputs)
+        if is_view(node.op) and node.name in read:
+            looks_at[node.name] = inputs[0]
+        else:
+            kept.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
+    return kept
 
 
 def _places(nodes):
@@ -344,7 +358,7 @@ def _is_shared(tensor, by_name, consumers):
     """Whether `tensor`, or one it is made of without a layer or a join between, has a second reader."""
     while len(consumers[tensor]) == 1:
         node = by_name.get(tensor)
-        if node is None or isinstance(node.op, GEMM_OPERATIONS + JOINS):
+        if node is None or isinstance(node.op, GEMM_OPERATIONS) or len(node.inputs) > 1:
             return False
         tensor = node.inputs[0]
     return True

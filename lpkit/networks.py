@@ -19,8 +19,9 @@ from lpkit.builtin import (
 from lpkit.checks import choice, read_text, shown, unknown_name, write_atomically
 from lpkit.graph import INPUT, Layer, Network, Node, checked_shape, node_shape
 from lpkit.operations import (
-    ACTIVATIONS, GEMM_OPERATIONS, JOINS, OPERATIONS, Activation, Add, BatchNorm, Concat, Conv, ConvTranspose, Dense,
-    Flatten, GlobalPool, Pool, output_shape, parameter_count, weight_count,
+    ACTIVATIONS, GEMM_OPERATIONS, JOINS, OPERATIONS, STATED, Activation, Add, BatchNorm, Carried, Concat, Conv, ConvND,
+    ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_view, mac_count, output_shape, parameter_count,
+    weight_count,
 )  # fmt: skip
 
 __all__ = [
@@ -29,10 +30,13 @@ __all__ = [
     "resnet152", "mobilenet_v1", "unet",
     "INPUT", "Layer", "Network", "Node", "node_shape",
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "output_shape", "parameter_count", "weight_count",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_view",
+    "mac_count", "output_shape", "parameter_count", "weight_count",
 ]  # fmt: skip
 
 NETWORKS = tuple(builtin.__all__)
+
+_WRITTEN = [kind for kind in OPERATIONS if kind not in STATED]  # what a file of this form can say
 
 _COLUMNS = (
     "name", "op", "inputs", "out", "kernel", "stride", "padding", "groups", "dilation", "bias", "kind", "ceil_mode",
@@ -124,7 +128,7 @@ def write_csv(network, path):
     Raises
     ------
     ValueError
-        If the file cannot be written.
+        If the file cannot be written, or holds a ConvND, MatMul or Carried, as networks of model files do.
 
     Examples
     --------
@@ -232,10 +236,10 @@ def _node(columns, cells, previous):
 
 def _operation(cells):
     """The operation that non-empty `cells` {column: text} describe."""
-    kinds = {kind.__name__.lower(): kind for kind in OPERATIONS}
+    kinds = {kind.__name__.lower(): kind for kind in _WRITTEN}
     text = cells.pop("op", "")
     if text.lower() not in kinds:
-        raise unknown_name(text, "op", [kind.__name__ for kind in OPERATIONS])
+        raise unknown_name(text, "op", [kind.__name__ for kind in _WRITTEN])
     kind = kinds[text.lower()]
     fields = {_COLUMN_OF.get(field.name, field.name): field for field in dataclasses.fields(kind)}
     for column in cells:
@@ -271,6 +275,9 @@ def _numbers(column, cell, most, allowed):
 
 def _row(node, previous):
     """The cells of `node`; what is a default, or the line before as input, stays empty."""
+    if type(node.op) not in _WRITTEN:
+        raise ValueError(f"node {shown(node.name)} is a {type(node.op).__name__}, which this form of file cannot hold; "
+                         "keep the model file it came from")
     fields = dataclasses.fields(node.op)
     needed = {field.name: getattr(node.op, field.name) for field in fields if field.default is dataclasses.MISSING}
     plain = type(node.op)(**needed)

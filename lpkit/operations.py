@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpkit.checks import choice, pair, shown, whole_number
+from lpkit.matmul import MatMul
+from lpkit.stated import VIEWS, Carried, ConvND
 
 __all__ = [
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "output_shape", "weight_count", "parameter_count",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_view",
+    "mac_count", "output_shape", "weight_count", "parameter_count",
 ]  # fmt: skip
 
 ACTIVATIONS = (
@@ -192,9 +195,10 @@ class Concat:
     """Two or more tensors of one height and width, stacked along the channels."""
 
 
-GEMM_OPERATIONS = (Conv, ConvTranspose, Dense)  # the layers that cost: each is a matrix product
+GEMM_OPERATIONS = (Conv, ConvTranspose, Dense, ConvND, MatMul)  # the layers that cost: each is a matrix product
 JOINS = (Add, Concat)
-OPERATIONS = (*GEMM_OPERATIONS, Pool, GlobalPool, Flatten, BatchNorm, Activation, *JOINS)
+STATED = (ConvND, MatMul, Carried)  # they state what they make; a model file knows it
+OPERATIONS = (Conv, ConvTranspose, Dense, Pool, GlobalPool, Flatten, BatchNorm, Activation, *JOINS, *STATED)
 
 
 def output_shape(op, *shapes):
@@ -213,7 +217,11 @@ def output_shape(op, *shapes):
     (96, 28, 28)
     """
     _check_count(op, shapes)
+    if isinstance(op, STATED):
+        return _stated_shape(op, shapes)
     channels, *sides = shapes[0]
+    if len(sides) != 2 and not isinstance(op, (Activation, Add, Concat, BatchNorm, Flatten)):
+        raise ValueError(f"{type(op).__name__} takes (channels, height, width), but gets {_by(shapes[0])}")
     match op:
         case Conv():
             return _conv_shape(op, channels, sides)
@@ -252,7 +260,38 @@ def weight_count(op, in_shape):
             return in_shape[0] * op.out_channels * math.prod(op.kernel)
         case Dense():
             return in_shape[0] * op.out_features
+        case ConvND():
+            return op.weight_count
+        case MatMul(weights=True):
+            return op.count * op.K * op.N
     return 0
+
+
+def mac_count(op, in_shape, out_shape):
+    """Multiply-accumulates of the forward pass of `op` on one sample; 0 if it is no matrix product.
+
+    Each weight meets every pixel of the output once; in a transposed convolution, every pixel of the input.
+
+    Examples
+    --------
+    >>> mac_count(Conv(64, 3), (32, 9, 9), (64, 7, 7))
+    903168
+    """
+    if isinstance(op, (ConvND, MatMul)):
+        return op.macs
+    pixels = in_shape if isinstance(op, ConvTranspose) else out_shape
+    return weight_count(op, in_shape) * math.prod(pixels[1:])
+
+
+def is_view(op):
+    """Whether `op` makes no tensor of its own, but looks at its input in another form.
+
+    Examples
+    --------
+    >>> is_view(Flatten()), is_view(Carried("Transpose", (8, 4, 1))), is_view(Activation())
+    (True, True, False)
+    """
+    return isinstance(op, Flatten) or (isinstance(op, Carried) and op.kind in VIEWS)
 
 
 def parameter_count(op, in_shape):
@@ -265,6 +304,10 @@ def parameter_count(op, in_shape):
     """
     if isinstance(op, BatchNorm):
         return 2 * in_shape[0]
+    if isinstance(op, Carried):
+        return op.parameters
+    if isinstance(op, MatMul):
+        return weight_count(op, in_shape) + op.count * op.N * op.bias
     outputs = op.out_features if isinstance(op, Dense) else getattr(op, "out_channels", 0)
     return weight_count(op, in_shape) + outputs * getattr(op, "bias", False)
 
@@ -273,7 +316,19 @@ def _by(numbers):
     return "x".join(map(str, numbers))
 
 
+def _stated_shape(op, shapes):
+    if isinstance(op, ConvND) and math.prod(shapes[0]) != op.channels * math.prod(op.sides):
+        raise ValueError(f"ConvND takes {_by((op.channels, *op.sides))}, but gets {_by(shapes[0])}")
+    return op.shape
+
+
 def _check_count(op, shapes):
+    if isinstance(op, Carried):
+        return
+    if isinstance(op, MatMul) and not op.weights:
+        if len(shapes) != 2:
+            raise ValueError(f"MatMul without weights takes exactly two inputs, but has {len(shapes)}")
+        return
     joins = isinstance(op, JOINS)
     if len(shapes) < 2 if joins else len(shapes) != 1:
         allowed = "two or more" if joins else "exactly one"

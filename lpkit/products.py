@@ -7,11 +7,13 @@ arXiv:1603.07285, for strided gradients; LayerPipe (ICCAD 2021), section IV, for
 import math
 from collections import namedtuple
 from dataclasses import dataclass
+from itertools import product
 
 from lpkit.checks import choice, shown, whole_number
-from lpkit.networks import Conv, ConvTranspose, Dense
+from lpkit.networks import Conv, ConvND, ConvTranspose, Dense, MatMul
 
-__all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "OPS", "Gemm", "Shape", "conv_shape", "gemm_rows", "gemms", "useful_macs"]
+__all__ = ["BATCHINGS", "DELTAS", "G_FORMS", "OPS", "Gemm", "Shape", "conv_shape", "gemm_rows", "gemms", "repeats",
+           "useful_macs"]
 
 OPS = ("F", "G", "delta")
 DELTAS = ("col2im", "zero_insert", "phases")
@@ -46,15 +48,19 @@ class Gemm:
         return self.M * self.K * self.N * self.count
 
 
-# A convolution seen from above: channels per group, sizes as (vertical, horizontal) pairs. Dense is 1x1 on one pixel.
-Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input output")
+# A convolution seen from above: channels per group, sizes as (vertical, horizontal) pairs, or of as many sides as it
+# has. Dense is 1x1 on one pixel. `after` is the padding behind, where it is not that before.
+Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input output after", defaults=(None,))
 
 
 def conv_shape(layer):
     """The `Shape` of a layer (a `Shape` stands for itself), and whether F and delta exchange roles (ConvTranspose)."""
     if isinstance(layer, Shape):
         return layer, False
-    op, (C, H, W), (N, E_h, E_w) = layer.op, layer.in_shape, layer.out_shape
+    op = layer.op
+    if stated := _stated(op):
+        return stated
+    (C, H, W), (N, E_h, E_w) = layer.in_shape, layer.out_shape
     if isinstance(op, Conv):
         return Shape(op.groups, C // op.groups, N // op.groups, op.kernel, op.stride, op.padding, op.dilation,
                      (H, W), (E_h, E_w)), False
@@ -63,8 +69,32 @@ def conv_shape(layer):
     if isinstance(op, Dense):
         one = (1, 1)
         return Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
-    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are "
-                     "Gemms")
+    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms, "
+                     "and ConvND and MatMul of model files")
+
+
+def _stated(op):
+    """The `Shape` of a ConvND, or of a MatMul as a 1x1 convolution on its positions, if `op` is one of them."""
+    if isinstance(op, MatMul):
+        return Shape(op.count, op.K, op.N, (1, 1), (1, 1), (0, 0), (1, 1), (op.M, 1), (op.M, 1)), False
+    if not isinstance(op, ConvND):
+        return None
+    ends, channels = (op.sides, op.output), (op.channels // op.groups, op.out_channels // op.groups)
+    if op.transposed:
+        ends, channels = ends[::-1], channels[::-1]
+    return Shape(op.groups, *channels, op.kernel, op.stride, op.before, op.dilation, *ends, op.after), op.transposed
+
+
+def repeats(layer):
+    """Whether each sample of a batch is a product of its own, as where both operands are computed.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> repeats(sample4().layers[0])
+    False
+    """
+    return isinstance(getattr(layer, "op", None), MatMul) and not layer.op.weights
 
 
 def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
@@ -87,6 +117,9 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
     a Gemm for each number of pixels and taps that occurs, its count the sub-grids that have them.
     Dense is a 1x1 convolution on one pixel, for which the three agree. A ConvTranspose is the mirror of a Conv: its F
     is that Conv's delta (in the form `delta`), its delta that Conv's F, its G that Conv's G.
+    A MatMul with weights is a 1x1 convolution on its M positions. Of a MatMul of two computed tensors, delta is the
+    error of the first (M x N times N x K) and of the second (K x M times M x N), G is nothing, and each sample has
+    products of its own.
 
     Parameters
     ----------
@@ -100,7 +133,7 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
     Returns
     -------
     tuple of Gemm
-        Several only for ``phases``.
+        Several for ``phases`` and for delta of a product of two tensors, none for its G.
 
     Raises
     ------
@@ -120,6 +153,7 @@ def gemms(layer, op, *, batch=1, delta="col2im", G="a", batching="folded"):
     """
     batch = whole_number(batch, "batch")
     choice(batching, "batching", BATCHINGS)
+    batching = "per_image" if repeats(layer) else batching
     return tuple(_batched(row, op, batch, batching) for row in gemm_rows(layer, op, delta, G))
 
 
@@ -148,6 +182,9 @@ def _rows(layer, op, delta, G):
     choice(G, "G", G_FORMS)
     shape, mirrored = conv_shape(layer)
     role = {"F": "delta", "delta": "F"}.get(op, op) if mirrored else op
+    if repeats(layer) and op != "F":
+        (M, _), K, N, count = shape.input, shape.C, shape.N, shape.groups
+        return [] if op == "G" else [(M, N, K, count), (K, M, N, count)]
     taps, pixels = math.prod(shape.kernel), math.prod(shape.output)
     window, C, N, g = taps * shape.C, shape.C, shape.N, shape.groups
     if role == "F":
@@ -158,8 +195,9 @@ def _rows(layer, op, delta, G):
         return [(pixels, N, window, g)]
     if delta == "zero_insert":
         return [(math.prod(shape.input), taps * N, C, g)]
-    vertical, horizontal = _phases(shape, 0), _phases(shape, 1)
-    return [(ph * pw, th * tw * N, C, g * nh * nw) for ph, th, nh in vertical for pw, tw, nw in horizontal]
+    sides = product(*(_phases(shape, axis) for axis in range(len(shape.kernel))))
+    pixels_taps_numbers = ([math.prod(part) for part in zip(*phase)] for phase in sides)
+    return [(pixels, taps * N, C, g * number) for pixels, taps, number in pixels_taps_numbers]
 
 
 def _ceil(a, b):
@@ -214,7 +252,7 @@ def useful_macs(layer, *, batch=1):
     """
     shape, _ = conv_shape(layer)
     return (whole_number(batch, "batch") * shape.groups * shape.C * shape.N
-            * _window_pairs(shape, 0) * _window_pairs(shape, 1))
+            * math.prod(_window_pairs(shape, axis) for axis in range(len(shape.kernel))))
 
 
 def _window_pairs(shape, axis):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lpkit.checks import choice, shown, whole_number
-from lpkit.products import BATCHINGS, DELTAS, G_FORMS, OPS, Gemm, conv_shape, gemm_rows, gemms, useful_macs
+from lpkit.products import BATCHINGS, DELTAS, G_FORMS, OPS, Gemm, conv_shape, gemm_rows, gemms, repeats, useful_macs
 
 __all__ = [
     "BATCHINGS", "CONVENTIONS", "DATAFLOWS", "DELTAS", "FOLD_OVERLAPS", "G_FORMS", "OPS", "Array", "Gemm", "Report",
@@ -279,7 +279,9 @@ def conv_read_pixels(input, kernel, stride):
 
 
 def _shape_read_pixels(shape):
-    size = [i + 2 * p for i, p in zip(shape.input, shape.padding)]
+    if len(shape.input) > 2:
+        raise ValueError(f"scalesim_v1 reads maps of two sides, not of {len(shape.input)}; use convention 'scalesim'")
+    size = [i + p + q for i, p, q in zip(shape.input, shape.padding, shape.after or shape.padding)]
     window = [d * (k - 1) + 1 for d, k in zip(shape.dilation, shape.kernel)]
     return conv_read_pixels(size, window, shape.stride)
 
@@ -348,9 +350,11 @@ def _op_grid(layers, op, arrays, batches, delta, G, batching, options):
     rows = [(index, *row) for index, layer in enumerate(layers) for row in gemm_rows(layer, op, delta, G)]
     owner, M, K, N, count = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     read = _read_pixels(layers, op, owner, M) if options["convention"] == "scalesim_v1" else None
-    grows = "count" if batching == "per_image" else "K" if op == "G" else "M"
+    apart = np.array([batching == "per_image" or repeats(layer) for layer in layers], dtype=bool)[owner]
+    grows = np.where(apart, "count", "K" if op == "G" else "M")
     M, K, count, read = (
-        v if grows != where or v is None else checked_product(v, batches[:, None], 1.0)
+        v if v is None or not (grows == where).any()
+        else checked_product(v, np.where(grows == where, batches[:, None], 1), 1.0)
         for v, where in ((M, "M"), (K, "K"), (count, "count"), (read, "M"))
     )
     result = np.zeros((len(arrays), len(batches), len(layers)), dtype=np.int64)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpkit import builtin, graph, networks, operations
+from lpkit.costs import costs
 from lpkit.networks import (
     NETWORKS,
     Activation,
@@ -33,6 +34,8 @@ from lpkit.networks import (
     read_csv,
     write_csv,
 )
+from lpkit.products import gemms, useful_macs
+from lpkit.systolic import gemm_cycles
 
 DATA = Path(__file__).parents[1] / "data" / "networks"
 JOINS = (Add, Concat)
@@ -644,3 +647,155 @@ def test_long_cells_are_cut_in_messages(tmp_path, text):
     with pytest.raises(ValueError, match="net.csv, line ") as caught:
         read_csv(path)
     assert len(str(caught.value)) < 400
+
+
+# ---- operations of model files: what they make is stated
+
+
+VIDEO = dict(channels=3, sides=(4, 9, 8), out_channels=6, kernel=(3, 3, 2), stride=(1, 2, 2), dilation=(1, 1, 2),
+             before=(1, 0, 1), after=(1, 2, 0), groups=3)  # fmt: skip
+
+
+def windows(side, kernel, stride, dilation, before, after):
+    """Count windows by sliding one."""
+    starts = range(-before, side + after, stride)
+    return sum(start + dilation * (kernel - 1) < side + after for start in starts)
+
+
+def test_a_convolution_of_any_sides_counts_its_windows():
+    op = networks.ConvND(**VIDEO)
+    fields = [VIDEO[name] for name in ("sides", "kernel", "stride", "dilation", "before", "after")]
+    assert op.output == tuple(windows(*values) for values in zip(*fields))
+    assert op.weight_count == 6 * 1 * 18 and op.macs == op.weight_count * math.prod(op.output)
+    net = Network("video", (3, 4, 9, 8), [Node("conv", op, "input")])
+    assert net.shapes["conv"] == (6, *op.output) and net.parameters == op.weight_count + 6
+
+
+def test_a_flat_convolution_of_any_sides_is_a_convolution():
+    plain = Conv(8, 3, stride=2, padding=1, groups=2)
+    stated = networks.ConvND(4, (9, 8), 8, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), groups=2)
+    one, other = (Network("n", (4, 9, 8), [Node("c", op, "input")]) for op in (plain, stated))
+    assert one.shapes == other.shapes and one.parameters == other.parameters
+    assert one.layers[0].macs() == other.layers[0].macs()
+
+
+def test_a_transposed_convolution_of_any_sides_mirrors_the_convolution():
+    op = networks.ConvND(4, (5, 6), 8, (3, 3), (2, 2), (1, 1), (1, 1), (0, 0), groups=2, transposed=True)
+    assert op.output == (10, 12)  # (H - 1) 2 + 3 - 1: an extra row and column, as with an output padding of 1
+    back = networks.ConvND(8, op.output, 4, (3, 3), (2, 2), (1, 1), (1, 1), (0, 0), groups=2)
+    assert back.output == (5, 6) and back.weight_count == op.weight_count and back.macs == op.macs
+
+
+def attention(T=8, d=4, heads=2):
+    width, MatMul = d * heads, networks.MatMul
+    names = ("q", "k", "v")
+    return Network("attention", (T, 1, width), [
+        *(Node(name, MatMul(T, width, width, bias=True), "input") for name in names),
+        Node("scores", MatMul(T, d, T, count=heads, shape=(heads, T, T), weights=False), ("q", "k")),
+        Node("softmax", networks.Carried("Softmax", (heads, T, T)), "scores"),
+        Node("mix", MatMul(T, T, d, count=heads, weights=False), ("softmax", "v")),
+        Node("out", MatMul(T, width, width), "mix"),
+        Node("sum", networks.Carried("Add", (T, 1, width), parameters=width), ("out", "input")),
+    ])  # fmt: skip
+
+
+def test_attention_by_hand():
+    net = attention()
+    assert [layer.weights for layer in net.layers] == [64, 64, 64, 0, 0, 64]
+    assert [layer.macs() for layer in net.layers] == [512] * 3 + [512] * 3
+    assert net.parameters == 4 * 64 + 3 * 8 + 8
+    assert [layer.input_elements for layer in net.layers] == [64, 64, 64, 128, 128 + 64, 64]
+    # after q: q and the input; after k: q, k, input; after v: all four; then softmax, v and the input; mix and the input
+    assert net.cut_elements == (128, 192, 256, 128 + 64 + 64, 64 + 64)
+    assert [layer.first_consumer for layer in net.layers] == [4, 4, 5, 5, 6, 7]
+    assert [layer.shared_input for layer in net.layers] == [True] * 3 + [False] * 3
+
+
+def test_a_view_crosses_a_cut_as_the_tensor_it_looks_at():
+    def crossing(op):
+        return Network("n", (4, 6, 6), [
+            Node("a", Conv(4, 1), "input"), Node("view", op, "a"), Node("b", Conv(4, 1), "a"),
+            Node("join", networks.Carried("Add", (4, 6, 6)), ("b", "view")),
+        ]).cut_elements  # fmt: skip
+
+    assert crossing(networks.Carried("Transpose", (4, 6, 6))) == (144,)
+    assert crossing(Activation()) == (288,)
+
+
+def test_products_of_stated_operations_count_the_macs_of_their_layers():
+    nets = [attention(), Network("video", (3, 4, 9, 8), [Node("conv", networks.ConvND(**VIDEO), "input")])]
+    for layer in (layer for net in nets for layer in net.layers):
+        for batching in ("folded", "per_image"):
+            products = {op: gemms(layer, op, batch=3, batching=batching) for op in ("F", "G", "delta")}
+            macs = {op: sum(product.macs for product in found) for op, found in products.items()}
+            assert macs["F"] == layer.macs(3)
+            expected = (0, 2 * macs["F"]) if not layer.weights else (macs["F"], macs["F"])
+            assert (macs["G"], macs["delta"]) == expected
+
+
+def test_phases_of_three_sides_multiply_what_exists():
+    layer = Network("video", (3, 4, 9, 8), [Node("conv", networks.ConvND(**VIDEO), "input")]).layers[0]
+    sides = [VIDEO[name] for name in ("sides", "kernel", "stride", "dilation", "before")]
+    pairs = 1
+    for (side, kernel, stride, dilation, before), E in zip(zip(*sides), layer.op.output):
+        pairs *= sum(0 <= e * stride + t * dilation - before < side for e in range(E) for t in range(kernel))
+    assert useful_macs(layer) == 3 * 1 * 2 * pairs
+    phases = sum(product.macs for product in gemms(layer, "delta", delta="phases"))
+    assert useful_macs(layer) <= phases <= gemms(layer, "delta", delta="zero_insert")[0].macs
+
+
+def test_costs_of_stated_operations_add_up_product_by_product():
+    found = costs(attention(), "4x4", batch=3)
+    for index, layer in enumerate(attention().layers):
+        for op, column in (("F", found.F), ("G", found.G), ("delta", found.delta)):
+            each = [int(gemm_cycles(g.M, g.K, g.N, 4, 4)) * g.count for g in gemms(layer, op, batch=3)]
+            assert column[index] == (0 if op == "delta" and index < 3 else sum(each))
+    assert found.weight_bytes.tolist() == [256, 256, 256, 0, 0, 256]
+
+
+STATED_ERRORS = {
+    "size": (lambda: networks.MatMul(0, 4, 4), "MatMul M is 0; it must be a whole number from 1"),
+    "shape": (lambda: networks.MatMul(2, 4, 4, shape=(2, 2, 4)), "MatMul shape is (2, 2, 4), not the 8 elements of 1"),
+    "flat shape": (lambda: networks.MatMul(2, 4, 4, shape=(8,)), "MatMul shape is (8,); it must be three whole numbers"),
+    "flag": (lambda: networks.MatMul(2, 4, 4, bias="no"), "MatMul weights and bias are True and 'no'"),
+    "sides": (lambda: networks.ConvND(**VIDEO | {"kernel": (3, 3)}), "ConvND kernel is (3, 3) for the sides (4, 9, 8)"),
+    "groups": (lambda: networks.ConvND(**VIDEO | {"groups": 2}), "ConvND groups is 2, no divisor of 3 and 6 channels"),
+    "padding": (lambda: networks.ConvND(**VIDEO | {"after": (-1, 0, 0)}), "ConvND after is -1; it must be a whole"),
+    "nothing": (lambda: networks.ConvND(**VIDEO | {"kernel": (9, 3, 2)}), "ConvND leaves an output of (-2, 5, 4)"),
+    "kind": (lambda: networks.Carried("", (1, 1, 1)), "Carried kind is ''; it must be the name of an operation"),
+    "carried shape": (lambda: networks.Carried("Exp", (1, 0, 1)), "a number of Carried shape is 0; it must be a whole"),
+    "macs": (lambda: networks.Carried("LSTM", (1, 1, 1), 0, -1), "Carried missing_macs is -1; it must be a whole"),
+    "one operand": (
+        lambda: build((networks.MatMul(8, 8, 8, weights=False), "input")),
+        "node 'n0': MatMul without weights takes exactly two inputs, but has 1",
+    ),
+    "input": (lambda: build((networks.ConvND(**VIDEO), "input")), "node 'n0': ConvND takes 3x4x9x8, but gets 3x8x8"),
+    "four numbers": (
+        lambda: build((Conv(4, 1), "input"), shape=(3, 4, 8, 8)),
+        "node 'n0': Conv takes (channels, height, width), but gets 3x4x8x8",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STATED_ERRORS)
+def test_errors_of_stated_operations(case):
+    wrong, message = STATED_ERRORS[case]
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        wrong()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_plain_form_of_file_refuses_what_it_cannot_hold(tmp_path):
+    with pytest.raises(ValueError, match="node 'q' is a MatMul, which this form of file cannot hold; keep the model"):
+        write_csv(attention(), tmp_path / "a.csv")
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_scalesim_v1_reads_uneven_padding_and_refuses_more_sides():
+    uneven = networks.ConvND(3, (8, 8), 4, (3, 3), (2, 2), (1, 1), (0, 0), (1, 1))
+    even = Network("n", (3, 9, 9), [Node("c", Conv(4, 3, stride=2), "input")])  # the same map with the padding in it
+    net = Network("n", (3, 8, 8), [Node("c", uneven, "input")])
+    one, other = (costs(n, "4x4", batch=1, convention="scalesim_v1").F for n in (net, even))
+    assert one.tolist() == other.tolist()
+    with pytest.raises(ValueError, match="scalesim_v1 reads maps of two sides, not of 3; use convention 'scalesim'"):
+        costs(Network("v", (3, 4, 9, 8), [Node("c", networks.ConvND(**VIDEO), "input")]), convention="scalesim_v1")
