@@ -16,7 +16,7 @@ import numpy as np
 
 from lpkit.checks import choice, shown, whole_number
 
-__all__ = ["CIFAR10_CLASSES", "Dataset", "cifar10", "digits", "minibatches"]
+__all__ = ["CIFAR10_CLASSES", "Dataset", "cifar10", "cifar10_pixels", "digits", "minibatches"]
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32  # bytes of an image of the binary version: its class, then red, green, blue
@@ -97,21 +97,40 @@ def cifar10(path, *, train=None, test=None, images=None, dtype=np.float32):
     ...
     FileNotFoundError: there is no CIFAR-10 at 'no/such/folder'; give a folder with its binary version, or an .npz file
     """
-    path, dtype = Path(path), _float_type(dtype)
+    dtype = _float_type(dtype)
+    return _dataset("cifar10", *cifar10_pixels(path, train=train, test=test, images=images), dtype)
+
+
+def cifar10_pixels(path, *, train=None, test=None, images=None):
+    """CIFAR-10 as it is stored: grey levels 0 to 255 and class numbers; arguments and errors as `cifar10`.
+
+    Returns
+    -------
+    x_train, y_train, x_test, y_test
+        uint8 (samples, 3, 32, 32) and int64 (samples,).
+
+    Examples
+    --------
+    >>> cifar10_pixels("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: there is no CIFAR-10 at 'no/such/folder'; give a folder with its binary version, or an .npz file
+    """
+    path = Path(path)
     if not path.exists():
         raise FileNotFoundError(
             f"there is no CIFAR-10 at {str(path)!r}; give a folder with its binary version, or an .npz file"
         )
     counts = [n if n is None else whole_number(n, f"{part} images") for part, n in (("train", train), ("test", test))]
     if path.is_dir():
-        return _dataset("cifar10", *_from_folder(path, *counts), dtype)
+        return tuple(_from_folder(path, *counts))
     arrays = _read_npz(path)
     kinds = [kind for kind, key in (("jpeg", "jpeg"), ("lossless", "x_train_png")) if key in arrays]
     if not kinds:
         raise ValueError(f"{str(path)!r} holds {', '.join(arrays) or 'nothing'}; it needs jpeg, offsets, label and "
                          "is_test, or x_train_png and y_train_png")  # fmt: skip
     read = {"jpeg": _from_jpeg, "lossless": _from_lossless}[choice(images or kinds[0], "images", tuple(kinds))]
-    return _dataset("cifar10", *read(path, arrays, *counts), dtype)
+    return tuple(read(path, arrays, *counts))
 
 
 def minibatches(dataset, *, batch=32, epochs=1, seed=0):

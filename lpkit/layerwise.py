@@ -23,7 +23,7 @@ from lpkit.products import OPS
 __all__ = [
     "ChainLayer", "Error", "Parameters", "Signal", "backpropagation", "backward_tail", "chain_layers",
     "check_parameters", "checked_target", "chosen_products", "forward", "gradients", "initial_parameters",
-    "input_error", "input_signal", "output_error", "updated",
+    "input_error", "input_signal", "output_error", "updated", "weight_shape",
 ]  # fmt: skip
 
 NUMERIC_ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
@@ -121,7 +121,7 @@ def initial_parameters(network, *, seed, dtype=np.float32):
 
 
 def _start(layer, rng, dtype):
-    op, shape = layer.op, _weight_shape(layer)
+    op, shape = layer.op, weight_shape(layer)
     gain = 2 if any(isinstance(o, Activation) and o.kind == "relu" for o in layer.tail) else 1
     scale = np.sqrt(gain / np.prod(shape[1:]))
     bias = np.zeros(shape[0], dtype) if op.bias else None
@@ -195,11 +195,11 @@ def check_parameters(layers, parameters):
     for l, (layer, p) in enumerate(zip(layers, parameters), 1):
         if not hasattr(p, "W") or not hasattr(p, "bias"):
             raise ValueError(f"parameters of layer {l} are {shown(p)}; give Parameters(W, bias)")
-        _check_array(p.W, f"W of layer {l}", _weight_shape(layer))
+        _check_array(p.W, f"W of layer {l}", weight_shape(layer))
         if (p.bias is not None) != layer.op.bias:
             raise ValueError(f"layer {l} has {'a' if layer.op.bias else 'no'} bias; give its parameters the same")
         if layer.op.bias:
-            _check_array(p.bias, f"bias of layer {l}", _weight_shape(layer)[:1])
+            _check_array(p.bias, f"bias of layer {l}", weight_shape(layer)[:1])
 
 
 def _check_array(array, name, shape):
@@ -209,7 +209,14 @@ def _check_array(array, name, shape):
         raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
 
 
-def _weight_shape(layer):
+def weight_shape(layer):
+    """Shape of W of a layer.
+
+    Examples
+    --------
+    >>> weight_shape(ChainLayer(Dense(5), (2, 3, 3)))
+    (5, 18)
+    """
     op, (C, H, W) = layer.op, layer.in_shape
     return (op.out_channels, C // op.groups, *op.kernel) if isinstance(op, Conv) else (op.out_features, C * H * W)
 

@@ -11,8 +11,8 @@ from lpkit.checks import choice
 from lpkit.operations import output_shape
 
 __all__ = [
-    "activate", "activation_slope", "pool_backward", "pool_forward", "softmax_cross_entropy", "squared_error",
-    "tap_pixels",
+    "activate", "activation_slope", "padded_images", "pool_backward", "pool_forward", "softmax_cross_entropy",
+    "squared_error", "tap_pixels",
 ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def pool_forward(a, op):
 
     Returns
     -------
-    ndarray (B, C, E_h, E_w), and for max the tap (int) that won in each window (the first of equals), else None
+    ndarray (B, C, E_h, E_w), and for max the tap (a small int) that won in each window (the first of equals), else None
 
     Raises
     ------
@@ -110,18 +110,18 @@ def pool_forward(a, op):
     >>> out[0, 0], winner[0, 0]
     (array([[ 5.,  7.],
            [13., 15.]]), array([[3, 3],
-           [3, 3]]))
+           [3, 3]], dtype=uint8))
     """
     output = output_shape(op, a.shape[1:])[1:]
     padded = _pool_padded(a, op, output, -np.inf if op.kind == "max" else 0)
     taps = [tap_pixels(padded, tap, output, op.stride) for tap in np.ndindex(*op.kernel)]
     if op.kind == "average":
         return sum(taps[1:], taps[0]) / _pool_counts(a, op, output), None
-    best, winner = taps[0].copy(), np.zeros(taps[0].shape, int)
+    best, winner = taps[0].copy(order="K"), np.zeros_like(taps[0], dtype=np.min_scalar_type(len(taps)))
     for t, value in enumerate(taps[1:], 1):
         larger = value > best
         np.copyto(best, value, where=larger)
-        winner[larger] = t
+        np.copyto(winner, t, where=larger)
     return best, winner
 
 
@@ -136,12 +136,29 @@ def pool_backward(delta, winner, op, input_shape):
            [2., 2.]])
     """
     output, (p, q), (H, width) = delta.shape[2:], op.padding, input_shape[1:]
-    whole = np.broadcast_to(delta.dtype.type(0), (len(delta), *input_shape))
+    layout = delta if winner is None else winner  # the memory of what comes back lies as that of the input did
+    whole = np.zeros_like(layout, dtype=delta.dtype, shape=(len(delta), *input_shape))
     padded = _pool_padded(whole, op, output, 0)
     share = delta / _pool_counts(whole, op, output) if op.kind == "average" else delta
     for t, tap in enumerate(np.ndindex(*op.kernel)):
         tap_pixels(padded, tap, output, op.stride)[...] += share if winner is None else np.where(winner == t, share, 0)
     return padded[:, :, p : p + H, q : q + width]
+
+
+def padded_images(a, around, value=0):
+    """Images (B, C, H, W) with rows and columns of `value` around, `around` as in `numpy.pad`; memory lies as in `a`.
+
+    Examples
+    --------
+    >>> padded_images(np.ones((1, 1, 1, 2)), [(0, 1), (1, 0)])[0, 0]
+    array([[0., 1., 1.],
+           [0., 0., 0.]])
+    """
+    (top, bottom), (left, right) = around
+    (H, W), shape = a.shape[2:], a.shape[:2]
+    padded = np.full_like(a, value, shape=(*shape, top + H + bottom, left + W + right))
+    padded[:, :, top : top + H, left : left + W] = a
+    return padded
 
 
 def _pool_padded(a, op, output, value):
@@ -151,7 +168,7 @@ def _pool_padded(a, op, output, value):
         for s, E, k, h, p in zip(op.stride, output, op.kernel, a.shape[2:], op.padding)
     )
     around = [(p, b) for p, b in zip(op.padding, behind)]
-    return np.pad(a, [(0, 0), (0, 0), *around], constant_values=value)
+    return padded_images(a, around, value) if np.any(around) else a
 
 
 def _pool_counts(a, op, output):
