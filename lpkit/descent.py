@@ -1,0 +1,190 @@
+"""The loop that all optimisers share: a grid of settings in one batch, records, and settings that stop.
+
+A method is a function ``step(t, state, settings, rng) -> state`` over dicts of arrays whose first axis is that of the
+settings; ``state["y"]`` is what is recorded. Problems are known by their protocol only (`lpkit.problems`).
+"""
+
+import numbers
+
+import numpy as np
+
+from lpkit.checks import choice, plain, shown, whole_number
+from lpkit.traces import Trace, flushed
+
+__all__ = ["descend", "grid", "mean_subgradients"]
+
+DTYPES = ("float32", "float64")
+MOST_NUMBERS = 2**28  # entries of the perturbed points of one step
+
+
+def grid(**values):
+    """Settings from numbers and arrays that broadcast: dict of flat arrays, and the shape of the grid.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a finite number of at least 0, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> settings, shape = grid(lr=[[0.1], [1]], gamma=[1e-3, 1e-2, 1e-1])
+    >>> settings["lr"].tolist(), shape
+    ([0.1, 0.1, 0.1, 1.0, 1.0, 1.0], (2, 3))
+    """
+    arrays = {name: _numbers(name, value) for name, value in values.items()}
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
+        raise ValueError(f"the shapes {shapes} do not broadcast; give one setting for each, or a grid") from None
+    return {name: np.broadcast_to(a, shape).ravel() for name, a in arrays.items()}, shape
+
+
+def _numbers(name, value):
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {shown(value)}; give a number or an array of numbers, at least 0") from None
+    if not array.size:
+        raise ValueError(f"{name} is empty; give at least one number")
+    bad = ~(np.isfinite(array) & (array >= 0))
+    if bad.any():
+        raise ValueError(f"{name} has {shown(array[bad].flat[0])}; it must be a finite number, at least 0")
+    return array.astype(float)
+
+
+def mean_subgradients(problem, points):
+    """Mean over the K points of each setting of their subgradients; NaN where a loss is not finite.
+
+    Parameters
+    ----------
+    points : array (settings, K, d)
+
+    Returns
+    -------
+    array (settings, d)
+
+    Raises
+    ------
+    ValueError
+        If the problem answers in other shapes.
+    """
+    S, K, d = points.shape
+    values, subgradients = problem.value_and_subgradient(points.reshape(S * K, d))
+    if np.shape(values) != (S * K,) or np.shape(subgradients) != (S * K, d):
+        raise ValueError(f"for points of shape {(S * K, d)} the problem gave values of shape {np.shape(values)} and "
+                         f"subgradients of shape {np.shape(subgradients)}; it must give {(S * K,)} and {(S * K, d)}")  # fmt: skip
+    mean = subgradients.reshape(S, K, d).sum(axis=1) / points.dtype.type(K)
+    mean[~np.isfinite(values.reshape(S, K)).all(axis=1)] = np.nan
+    return mean
+
+
+def descend(problem, iterations, step, *, method, settings, shape, K=1, start=None, seed=0, record_every=1,
+            callback=None, dtype="float64", state=None, depth=None, clock=flushed):  # fmt: skip
+    """Run `step` from one start in all settings and record the exact loss.
+
+    Parameters
+    ----------
+    problem : object
+        With `value_and_subgradient`, `value` and `start`.
+    iterations : int
+        Steps, from 0.
+    step : callable
+        ``step(t, state, settings, rng) -> state``, t = 0, 1, ...; `settings` and `state` hold only settings that run.
+    start : array (d,), optional
+        Default `problem.start`.
+    seed : int
+        Of the one generator that all settings share.
+    record_every : int
+        Steps between records; step 0 and the last one are always recorded.
+    callback : callable, optional
+        ``callback(iteration, values)`` at each record; the run ends early where it returns True.
+    dtype : {"float64", "float32"}
+    state : callable, optional
+        From the iterates (settings, d) at the start to the other arrays that the method keeps.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, the start has a wrong shape, or the loss there is not finite.
+    """
+    T, every = whole_number(iterations, "iterations", least=0), whole_number(record_every, "record_every")
+    rng, first = np.random.default_rng(whole_number(seed, "seed", least=0, most=2**63)), _start(problem, start, dtype)
+    run = _Run(problem, first, settings, K, state)
+    ended = run.record(0, callback)
+    for t in range(0 if ended else T):
+        with np.errstate(over="ignore", invalid="ignore"):  # a setting may diverge: that is a result
+            run.here = step(t, run.here, run.used, rng)
+            run.keep(np.isfinite(run.here["y"]).all(axis=1), t + 1)
+            due = (t + 1) % every == 0 or t + 1 == T or not run.active.size
+            if due and (run.record(t + 1, callback) or not run.active.size):
+                break
+    return Trace(method, getattr(problem, "name", type(problem).__name__), np.stack(run.values, axis=1),
+                 np.array(run.times), run.points, settings, shape, run.stopped, K, getattr(problem, "samples", 1),
+                 depth, clock)  # fmt: skip
+
+
+class _Run:
+    """What changes during a run. Arrays of settings that have stopped are dropped, so that they cost nothing."""
+
+    def __init__(self, problem, first, settings, K, state):
+        S = len(next(iter(settings.values())))
+        if S * K * len(first) > MOST_NUMBERS:
+            raise ValueError(f"{S} settings x {K} points of {len(first)} numbers are too many at once; "
+                             f"at most {MOST_NUMBERS:,} numbers: give fewer settings")  # fmt: skip
+        self.problem, self.points, self.stopped = problem, np.tile(first, (S, 1)), np.full(S, -1)
+        self.active, self.values, self.times = np.arange(S), [], []
+        self.used = {name: values.astype(first.dtype) for name, values in settings.items()}
+        self.here = {"y": self.points.copy(), **(state(self.points) if state else {})}
+
+    def keep(self, runs, t):
+        """Go on with the settings that `runs` names; the others have stopped at step `t`."""
+        if not runs.all():
+            self.stopped[self.active[~runs]] = t
+            self.active = self.active[runs]
+            self.used, self.here = ({n: a[runs] for n, a in arrays.items()} for arrays in (self.used, self.here))
+        self.points[self.active] = self.here["y"]
+
+    def record(self, t, callback):
+        """Note the losses at step `t`; whether the callback asks for an end."""
+        values = np.full(len(self.points), np.nan)
+        if self.active.size:
+            found = self.problem.value(self.here["y"])
+            if t == 0 and not np.isfinite(found).all():
+                raise ValueError(f"the loss at the start is {shown(found[0])}; start where it is finite")
+            values[self.active] = np.where(np.isfinite(found), found, np.nan)
+            self.keep(np.isfinite(found), t)
+        self.values.append(values), self.times.append(t)
+        return callback is not None and callback(t, values.copy()) is True
+
+
+def _start(problem, start, dtype):
+    given = np.array(problem.start if start is None else start, dtype=choice(str(np.dtype(dtype)), "dtype", DTYPES))
+    if given.shape != (problem.dimension,):
+        raise ValueError(f"the start has shape {given.shape}; the problem needs {(problem.dimension,)}")
+    if not np.isfinite(given).all():
+        raise ValueError("the start holds NaN or infinity; give finite numbers")
+    return given
+
+
+def real(value, name, *, least=0.0, most=np.inf, above=False):
+    """`value` as a finite float in [least, most], or above `least`.
+
+    Examples
+    --------
+    >>> real(np.float32(0.5), "mu")
+    0.5
+    """
+    value = plain(value)
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or not least <= value <= most or (above and value == least):
+        low = f"above {least:g}" if above else f"of at least {least:g}"
+        high = "" if most == np.inf else f" and at most {most:g}"
+        raise ValueError(f"{name} is {shown(value)}; it must be a finite number {low}{high}")
+    return float(value)
