@@ -19,6 +19,7 @@ from lpkit.checks import plain, shown, unknown_name, whole_number
 from lpkit.operations import (
     GEMM_OPERATIONS,
     OPERATIONS,
+    is_source,
     is_view,
     mac_count,
     output_shape,
@@ -296,10 +297,10 @@ def _gemm_nodes(nodes):
 
 
 def _consumers(nodes):
-    """The nodes that read each tensor, once an operand."""
+    """The nodes that read each tensor, once an operand; further inputs of the network only hang on the first."""
     consumers = defaultdict(list)
     for node in nodes:
-        for source in node.inputs:
+        for source in node.inputs if not is_source(node.op) else ():
             consumers[source].append(node)
     return dict(consumers)
 

@@ -20,7 +20,7 @@ from lpkit.checks import choice, read_text, shown, unknown_name, write_atomicall
 from lpkit.graph import INPUT, Layer, Network, Node, checked_shape, node_shape
 from lpkit.operations import (
     ACTIVATIONS, GEMM_OPERATIONS, JOINS, OPERATIONS, STATED, Activation, Add, BatchNorm, Carried, Concat, Conv, ConvND,
-    ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_view, mac_count, output_shape, parameter_count,
+    ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_source, is_view, mac_count, output_shape, parameter_count,
     weight_count,
 )  # fmt: skip
 
@@ -30,8 +30,8 @@ __all__ = [
     "resnet152", "mobilenet_v1", "unet",
     "INPUT", "Layer", "Network", "Node", "node_shape",
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_view",
-    "mac_count", "output_shape", "parameter_count", "weight_count",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source",
+    "is_view", "mac_count", "output_shape", "parameter_count", "weight_count",
 ]  # fmt: skip
 
 NETWORKS = tuple(builtin.__all__)

@@ -16,7 +16,7 @@ from lpkit.stated import VIEWS, Carried, ConvND
 
 __all__ = [
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_view",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source", "is_view",
     "mac_count", "output_shape", "weight_count", "parameter_count",
 ]  # fmt: skip
 
@@ -292,6 +292,17 @@ def is_view(op):
     (True, True, False)
     """
     return isinstance(op, Flatten) or (isinstance(op, Carried) and op.kind in VIEWS)
+
+
+def is_source(op):
+    """Whether `op` stands for a further input of a network, which hangs on the first without reading it.
+
+    Examples
+    --------
+    >>> is_source(Carried("Input", (128, 1, 1)))
+    True
+    """
+    return isinstance(op, Carried) and op.kind == "Input"
 
 
 def parameter_count(op, in_shape):

@@ -1,0 +1,271 @@
+"""An ONNX model as a `Network`: what it multiplies, and how its tensors flow, read without running anything.
+
+Convolutions and matrix products become layers; every other operator stays a node of the graph, so that joins and skips
+are kept. The weights are never needed: files beside the model may be missing. Source: the ONNX specification.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lpkit.checks import short, shown
+from lpkit.graph import INPUT
+from lpkit.interop import onnx_ops
+from lpkit.interop.lowering import Sample, fitting, unique_name
+from lpkit.interop.onnx_model import STANDARD, free_names, load_model, onnx_package
+from lpkit.interop.onnx_shapes import bind_inputs, tensor_sizes
+from lpkit.networks import Carried, Network, Node, output_shape
+
+__all__ = ["missing_work", "read_onnx"]
+
+RENAMES = ("Identity", "Dropout", "Cast")  # in training their result is as large as their input, and is made with it
+SIZES = ("Shape", "Size")  # what they make does not depend on the numbers in a tensor
+FLOATS = (1, 10, 11, 16)  # element types of weights: float, float16, double, bfloat16
+MOST_LISTED = 8
+
+
+def read_onnx(source, *, batch_dimension=0, batch_size=1, dimensions=None, strict=False, name=None):
+    """The `Network` of an ONNX model, to be costed and planned as the built-in ones.
+
+    Parameters
+    ----------
+    source : path or onnx.ModelProto
+        A ModelProto is not changed.
+    batch_dimension : int or None
+        Which dimension of the inputs counts samples; None if none does. All sizes of the result are those of one
+        sample.
+    batch_size : int
+        What a dynamic batch is bound to; the network does not depend on it, unless the model does.
+    dimensions : dict, optional
+        Sizes of other dynamic dimensions by name, or of an input: ``{"height": 224}``, ``{"x": [1, 3, 224, 224]}``.
+    strict : bool
+        Whether operators that multiply, but are no layers here, are an error instead of a warning.
+    name : str, optional
+        Of the network; that of the file or graph if left out.
+
+    Returns
+    -------
+    Network
+        Convolutions of any sides, products with weights (also einsum, quantised) and products of two tensors
+        (attention) are layers, named after their weights where these have names of modules. Anything else is carried
+        along. Parameters are weights, biases and fixed tensors of more than one number that the other operators read.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If the file is missing, no model, cut off, newer than the installed onnx, cyclic or untrustworthy; if a dynamic
+        dimension is left open, or a size cannot be inferred; and, if `strict`, for work that would be missing.
+
+    Warns
+    -----
+    UserWarning
+        Names the operators whose work is missing, with its share (`missing_work`).
+
+    Examples
+    --------
+    >>> from onnx import helper
+    >>> values = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", ["N", 3, 8, 8]), ("y", None))]
+    >>> conv = helper.make_node("Conv", ["x", "conv.weight"], ["y"], pads=[1, 1, 1, 1])
+    >>> weight = helper.make_tensor("conv.weight", 1, [4, 3, 3, 3], [0.0] * 108)
+    >>> network = read_onnx(helper.make_model(helper.make_graph([conv], "tiny", values[:1], values[1:], [weight])))
+    >>> network.layers[0].name, network.layers[0].out_shape, network.layers[0].macs()
+    ('conv', (4, 8, 8), 6912)
+    """
+    onnx = onnx_package()
+    is_model = isinstance(source, onnx.ModelProto)
+    model = load_model(source)
+    wanted = name or (model.graph.name if is_model else Path(source).stem)
+    title = " ".join("".join(s if s.isprintable() and s != "," else " " for s in wanted).split()) or "model"
+    sample = bind_inputs(model.graph, batch_dimension=batch_dimension, batch_size=batch_size, dimensions=dimensions)
+    sizes, types, why = tensor_sizes(model, onnx)
+    walk = _Walk(sizes, types, why, sample)
+    _begin(walk, model.graph)
+    walk.read = {name for node in model.graph.node for name in free_names(node)}
+    for node in model.graph.node:
+        _add(walk, node)
+    if not walk.nodes:
+        raise ValueError(f"nothing in model {shown(title)} depends on its input; there is no network in it")
+    network = Network(title, sample.shape(sizes[model.graph.input[0].name]), tuple(walk.nodes))
+    _report(network, strict)
+    return network
+
+
+@dataclass
+class _Walk:
+    """What is known while the nodes are walked through."""
+
+    sizes: dict
+    types: dict
+    why: str
+    sample: Sample
+    nodes: list = field(default_factory=list)
+    shapes: dict = field(default_factory=dict)  # of the nodes of the network
+    node_of: dict = field(default_factory=dict)  # tensor -> node of the network
+    fixed: dict = field(default_factory=dict)  # tensor that is a weight, or made of weights alone -> the weight
+    counted: set = field(default_factory=set)  # weights already counted as parameters
+    taken: dict = field(default_factory=dict)  # names of nodes
+    read: set = field(default_factory=set)  # tensors that a node reads
+
+    def append(self, wanted, op, inputs, shape):
+        name = unique_name(wanted, self.taken)
+        self.nodes.append(Node(name, op, tuple(inputs)))
+        self.shapes[name] = shape
+        return name
+
+
+def _begin(walk, graph):
+    """The inputs: the first is the network's own, the others hang on it; and the weights."""
+    first, *others = graph.input
+    walk.node_of[first.name] = INPUT
+    walk.shapes[INPUT] = walk.sample.shape(walk.sizes[first.name])
+    for value in others:
+        shape = walk.sample.shape(walk.sizes[value.name])
+        walk.node_of[value.name] = walk.append(value.name, Carried("Input", shape), (INPUT,), shape)
+    walk.fixed.update({tensor.name: tensor.name for tensor in graph.initializer})
+
+
+def _add(walk, node):
+    """Add the nodes of one operator to the network, or note that it makes fixed or renamed tensors only."""
+    reads = free_names(node)
+    outputs = [name for name in node.output if name]
+    standard = node.domain in STANDARD
+    if (standard and node.op_type in SIZES) or all(name in walk.fixed for name in reads):
+        origin = next((walk.fixed[name] for name in reads if name in walk.fixed), node.name)
+        walk.fixed.update(dict.fromkeys(outputs, origin))
+    elif standard and node.op_type in RENAMES and outputs and node.input[0] in walk.node_of:
+        walk.node_of[outputs[0]] = walk.node_of[node.input[0]]
+        walk.fixed.update(dict.fromkeys(outputs[1:], node.name))  # the mask of a dropout
+    elif outputs:
+        _lower(walk, node, outputs, [walk.node_of[name] for name in reads if name not in walk.fixed])
+
+
+def _lower(walk, node, outputs, inputs):
+    standard = node.domain in STANDARD
+    call = onnx_ops.Call(node.op_type, [_size_of(walk, name) for name in node.input],
+                         [walk.sizes.get(name) for name in node.output], [name in walk.fixed for name in node.input],
+                         onnx_ops.attributes(node), walk.sample)
+    try:
+        if standard and node.op_type in onnx_ops.PRODUCTS and (found := onnx_ops.product(call)):
+            return _layer(walk, node, *found)
+        if standard and node.op_type == "Attention" and (found := onnx_ops.attention_ops(call)):
+            return _attention(walk, node, *found)
+        _carry(walk, node, call, outputs, inputs)
+    except ValueError as error:
+        raise ValueError(f"node {shown(_title(node))} ({short(node.op_type)}): {error}") from None
+
+
+def _size_of(walk, name):
+    """Sizes of an input; () for one left out."""
+    return walk.sizes.get(name) if name else None
+
+
+def _layer(walk, node, op, places):
+    inputs = [walk.node_of[node.input[place]] for place in places]
+    if len(places) == 1 and getattr(op, "weights", True) is False:
+        inputs *= 2
+    weights = [walk.fixed[name] for name in node.input if name in walk.fixed]
+    walk.counted.update(weights)
+    stated, shape = walk.sample.shape(walk.sizes[node.output[0]]), output_shape(op, *(walk.shapes[i] for i in inputs))
+    if math.prod(stated) != math.prod(shape):
+        raise ValueError(f"it makes {shown(shape)}, but the model states {shown(stated)}")
+    module = next((module for module in map(_module, weights) if module), None)
+    walk.node_of[node.output[0]] = walk.append(module or _title(node), op, inputs, shape)
+
+
+def _module(weight):
+    """The module that a weight is of, by the custom of its name: "layer1.conv.weight" is of "layer1.conv"."""
+    module, dot, kind = weight.rpartition(".")
+    return module if dot and kind in ("weight", "kernel") else weight[:-7] if weight.endswith("_weight") else ""
+
+
+def _attention(walk, node, scores, shape, mix):
+    query, key, value = (walk.node_of[name] for name in node.input[:3])
+    others = [walk.node_of[name] for name in node.input[3:] if name in walk.node_of]
+    title = _title(node)
+    made = walk.append(f"{title}.scores", scores, (query, key), shape)
+    made = walk.append(f"{title}.softmax", Carried("Softmax", shape), (made, *others), shape)
+    made = walk.append(title, mix, (made, value), mix.shape)
+    for name in filter(None, node.output):
+        walk.node_of[name] = made
+
+
+def _carry(walk, node, call, outputs, inputs):
+    """A node for each tensor that an operator makes."""
+    hidden = onnx_ops.hidden_macs(call, node)
+    hidden = None if hidden is None else -(-hidden // walk.sample.batch)
+    parameters = _learned(walk, node)
+    for number, name in enumerate(outputs):
+        shape = _stated(walk, node, name)
+        op = onnx_ops.plain_op(call) if node.domain in STANDARD and not hidden and call.ins else None
+        fixed_ones = sum(call.fixed)
+        known = op and (fixed_ones == 0 or node.op_type == "BatchNormalization") and number == 0
+        if not known or not fitting(op, [walk.shapes[name] for name in inputs], shape):
+            kind = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+            op = Carried(kind, shape, 0 if number else parameters, 0 if number else hidden)
+        title = _title(node) if number == 0 else f"{_title(node)}.{number}"
+        walk.node_of[name] = walk.append(title, op, inputs, shape)
+
+
+def _learned(walk, node):
+    """Numbers in the weights that an operator reads, counted where they are first read."""
+    new = {name: walk.fixed[name] for name in node.input if name in walk.fixed}
+    count = 0
+    for name, origin in new.items():
+        size = math.prod(walk.sizes.get(name, ()))
+        if origin not in walk.counted and walk.types.get(name) in FLOATS and size > 1:
+            count += size
+            walk.counted.add(origin)
+    return count
+
+
+def _stated(walk, node, name):
+    """Shape of a tensor for one sample; one that nothing reads may be of unknown size."""
+    sizes = walk.sizes.get(name)
+    if sizes is not None and 0 not in sizes:
+        return walk.sample.shape(sizes)
+    if name not in walk.read:
+        return (1, 1, 1)
+    if sizes is not None:
+        raise ValueError(f"tensor {shown(name)} has the sizes {shown(list(sizes))}, and so holds nothing")
+    reason = f" ({walk.why})" if walk.why else ""
+    raise ValueError(f"the size of tensor {shown(name)} cannot be inferred{reason}; export the model with fixed sizes")
+
+
+def _title(node):
+    return node.name or next(filter(None, node.output), node.op_type)
+
+
+def missing_work(network):
+    """The nodes of a network that multiply, but are no layers: (name, kind, share of all multiply-accumulates).
+
+    Returns
+    -------
+    tuple of (str, str, float or None)
+        A share is None where nobody knows the work; it is left out of the whole.
+
+    Examples
+    --------
+    >>> from lpkit.networks import Carried, Dense, Network, Node
+    >>> lstm = Node("lstm", Carried("LSTM", (8, 1, 1), missing_macs=300), "input")
+    >>> missing_work(Network("n", (10, 1, 1), (lstm, Node("fc", Dense(10), "input"))))
+    (('lstm', 'LSTM', 0.75),)
+    """
+    carried = [node for node in network.nodes if isinstance(node.op, Carried) and node.op.missing_macs != 0]
+    known = sum(node.op.missing_macs or 0 for node in carried)
+    whole = sum(layer.macs() for layer in network.layers) + known
+    return tuple((node.name, node.op.kind, None if node.op.missing_macs is None else node.op.missing_macs / whole)
+                 for node in carried)
+
+
+def _report(network, strict):
+    missing = missing_work(network)
+    if not missing:
+        return
+    shares = (f"{shown(name)} ({short(kind)}, {'unknown work' if share is None else f'{100 * share:.3g} % of the MACs'})"
+              for name, kind, share in missing[:MOST_LISTED])
+    more = f" and {len(missing) - MOST_LISTED} more" if len(missing) > MOST_LISTED else ""
+    text = f"model {shown(network.name)} has operators whose work is not counted: {', '.join(shares)}{more}"
+    if strict:
+        raise ValueError(f"{text}; leave strict out to plan without them")
+    warnings.warn(text, stacklevel=3)

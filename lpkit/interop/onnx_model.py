@@ -1,0 +1,307 @@
+"""An ONNX file as a small model to look at: checked, without its weights, its functions written out, its nodes in order.
+
+Nothing is executed, no other file is opened, and no memory is asked for on the word of a size in the file: weights
+keep their name, type and sizes only. Source: the ONNX specification, "Open Neural Network Exchange IR".
+"""
+
+import heapq
+import math
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from lpkit.checks import shown
+
+__all__ = ["child_graphs", "free_names", "load_model", "onnx_package"]
+
+LARGEST_FILE = 2**31 - 1  # bytes; what one message of the format can hold
+MOST_KEPT = 4096  # numbers of a tensor whose values are kept: sizes for reshaping and the like
+MOST_NODES = 1_000_000
+MOST_CALLS = 100  # of a function in a function
+STANDARD = ("", "ai.onnx")
+PACKED = {b"PK": "a zip archive", b"\x1f\x8b": "a gzip file", b"7z": "a 7z archive", b"BZ": "a bzip2 file"}
+
+
+def onnx_package():
+    """The package onnx, or a sentence that says how to get it.
+
+    Raises
+    ------
+    ValueError
+        If it is not installed.
+
+    Examples
+    --------
+    >>> onnx_package().__name__
+    'onnx'
+    """
+    try:
+        import onnx
+        import onnx.inliner
+        import onnx.shape_inference
+    except ImportError:
+        raise ValueError("ONNX models are read with the package onnx, which is not installed; "
+                         "install layerpipe-lpkit[onnx]") from None
+    return onnx
+
+
+def load_model(source):
+    """The model in a file, or a ModelProto (which stays as it is), without weights and ready for shape inference.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is no such file, it is no ONNX model, is cut off, newer than the installed onnx, cyclic, or refers to
+        files outside of its folder.
+
+    Examples
+    --------
+    >>> onnx = onnx_package()
+    >>> relu = onnx.helper.make_node("Relu", ["x"], ["y"])
+    >>> [x, y] = (onnx.helper.make_tensor_value_info(name, 1, [1, 3]) for name in "xy")
+    >>> model = onnx.helper.make_model(onnx.helper.make_graph([relu], "g", [x], [y]))
+    >>> [node.op_type for node in load_model(model).graph.node]
+    ['Relu']
+    """
+    onnx = onnx_package()
+    model = source if isinstance(source, onnx.ModelProto) else _parsed(source, onnx)
+    _check_versions(model, onnx)
+    light = _light(model, onnx)
+    if light.functions:
+        _check_expansion(light)
+        light = _inlined(light, onnx)
+    _sort(light.graph)
+    return light
+
+
+def _parsed(path, onnx):
+    content = _content(path)
+    kind = next((name for start, name in PACKED.items() if content.startswith(start)), None)
+    if kind:
+        raise ValueError(f"{str(path)!r} is {kind}, not an ONNX file; unpack it and give the .onnx file in it")
+    try:
+        return onnx.ModelProto.FromString(content)
+    except Exception:  # DecodeError of the protobuf package, and RecursionError
+        raise ValueError(f"{str(path)!r} is not an ONNX model, or it was cut off; export it again") from None
+
+
+def _content(path):
+    try:
+        path = Path(path)
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+        if not path.is_file():
+            raise ValueError(f"{str(path)!r} is a {'folder' if path.is_dir() else 'pipe or a device'}; give a file")
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise ValueError(f"{str(path)!r} has {size:,} bytes; an ONNX file has at most {LARGEST_FILE:,}, larger "
+                             "weights stand in files of their own")
+        content = path.read_bytes()
+    except TypeError:
+        raise ValueError(f"the model is {shown(path)}; give the path of an ONNX file, or a ModelProto") from None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.errno is None:
+            raise
+        raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    if not content:
+        raise ValueError(f"{str(path)!r} is empty; it may have been cut off")
+    return content
+
+
+def _check_versions(model, onnx):
+    if not model.graph.node:
+        raise ValueError("the model has no graph or no node in it; it is not an ONNX model, or was cut off")
+    versions = {opset.domain or "ai.onnx": opset.version for opset in model.opset_import}
+    if "ai.onnx" not in versions:
+        raise ValueError("the model does not say which version of the ONNX operators it uses; it may have been cut off")
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= versions["ai.onnx"] <= newest:
+        raise ValueError(f"the model uses version {versions['ai.onnx']} of the ONNX operators, and the installed onnx "
+                         f"knows 1 to {newest}; update onnx, or export for a version it knows")
+    if model.ir_version > onnx.IR_VERSION:
+        raise ValueError(f"the model is of form (IR version) {model.ir_version}, and the installed onnx knows at most "
+                         f"{int(onnx.IR_VERSION)}; update onnx")
+
+
+def _light(model, onnx):
+    """A copy without weights; constants too large for sizes become initializers."""
+    light = onnx.ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import,
+                            functions=model.functions)
+    graph, kept = light.graph, []
+    graph.name = model.graph.name or "model"
+    initializers = list(model.graph.initializer)
+    for node in model.graph.node:
+        value = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
+        if node.op_type == "Constant" and value is not None and node.output and _is_large(value):
+            initializers.append((node.output[0], value))
+        else:
+            kept.append(node)
+    graph.node.extend(kept)
+    for item in initializers:
+        name, tensor = item if isinstance(item, tuple) else (item.name, item)
+        graph.initializer.append(_light_tensor(name, tensor, onnx))
+    graph.initializer.extend(onnx.TensorProto(name=sparse.values.name, data_type=sparse.values.data_type,
+                                              dims=_sizes(sparse.values.name, sparse.dims))
+                             for sparse in model.graph.sparse_initializer)
+    constant = {tensor.name for tensor in graph.initializer}
+    graph.input.extend(value for value in model.graph.input if value.name not in constant)
+    graph.output.extend(model.graph.output)
+    graph.value_info.extend(model.graph.value_info)
+    return light
+
+
+def _is_large(tensor):
+    return tensor.data_location == tensor.EXTERNAL or math.prod(tensor.dims) > MOST_KEPT or tensor.ByteSize() > 2**16
+
+
+def _light_tensor(name, tensor, onnx):
+    _sizes(name, tensor.dims)
+    for entry in tensor.external_data:
+        if entry.key == "location":
+            _check_location(name, entry.value)
+    if _is_large(tensor):
+        return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims)
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = name
+    return copy
+
+
+def _sizes(name, dims):
+    if any(not 0 <= n < 2**62 for n in dims):
+        raise ValueError(f"weight {shown(name)} has the sizes {shown(list(dims))}; sizes are whole numbers from 0")
+    return dims
+
+
+def _check_location(name, location):
+    """The file is never opened here; but a model that points elsewhere is not one to trust."""
+    outside = any(kind(location).is_absolute() or kind(location).drive or ".." in kind(location).parts
+                  for kind in (PurePosixPath, PureWindowsPath))
+    if outside or "\0" in location:
+        raise ValueError(f"weight {shown(name)} refers to the file {shown(location)} outside of the model's folder; "
+                         "do not trust this model, or store its weights beside it")
+
+
+def _check_expansion(model):
+    """Refuse functions that call themselves, or that grow past bounds when they are written out."""
+    functions = {(f.domain, f.name): f for f in model.functions}
+    sizes = {}
+
+    def size(key, inside):
+        if key in inside or len(inside) > MOST_CALLS:
+            raise ValueError(f"function {shown(key[1])} of the model calls itself, or stands more than {MOST_CALLS} calls "
+                             "deep; a model has no recursion")
+        if key not in sizes:
+            sizes[key] = sum(cost(node, (*inside, key)) for node in functions[key].node)
+        return sizes[key]
+
+    def cost(node, inside):
+        key = (node.domain, node.op_type)
+        below = sum(cost(n, inside) for graph in child_graphs(node) for n in graph.node)
+        return below + (size(key, inside) if key in functions else 1)
+
+    total = sum(cost(node, ()) for node in model.graph.node)
+    if total > MOST_NODES:
+        raise ValueError(f"the functions of the model write out to {shown(total)} nodes; at most {MOST_NODES:,} are "
+                         "read")
+
+
+def _inlined(model, onnx):
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # the package raises what its C++ raises
+        raise ValueError(f"the functions of the model cannot be written out: {first_line(error)}") from None
+
+
+def first_line(error):
+    """The first line of a message of another package, cut.
+
+    Examples
+    --------
+    >>> first_line(ValueError("[ShapeInferenceError] bad\\n==> Context: ..."))
+    '[ShapeInferenceError] bad'
+    """
+    text = " ".join("".join(s if s.isprintable() else " " for s in str(error).strip().split("\n")[0]).split())
+    return text[:160] + "..." * (len(text) > 160)
+
+
+def child_graphs(node):
+    """The graphs inside a control node (branches, bodies of loops).
+
+    Examples
+    --------
+    >>> child_graphs(onnx_package().helper.make_node("Relu", ["x"], ["y"]))
+    []
+    """
+    return [graph for a in node.attribute for graph in ([a.g] if a.HasField("g") else []) + list(a.graphs)]
+
+
+def free_names(node):
+    """Names that a node reads, those that the graphs inside it take from outside included.
+
+    Examples
+    --------
+    >>> free_names(onnx_package().helper.make_node("Add", ["x", "x"], ["y"]))
+    ['x', 'x']
+    """
+    names = [name for name in node.input if name]
+    for graph in child_graphs(node):
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        own.update(name for inner in graph.node for name in inner.output)
+        inner = [name for n in graph.node for name in free_names(n)] + [value.name for value in graph.output]
+        names += dict.fromkeys(name for name in inner if name not in own)
+    return names
+
+
+def _sort(graph):
+    """Put the nodes into an order in which each reads what is made before it: the given one wherever it is possible."""
+    if len(graph.node) > MOST_NODES:
+        raise ValueError(f"the model has {len(graph.node):,} nodes; at most {MOST_NODES:,} are read")
+    reads = [set(free_names(node)) for node in graph.node]
+    maker = _makers(graph)
+    waiting = [{maker[name] for name in names if name in maker} for names in reads]
+    known = {value.name for value in (*graph.input, *graph.initializer)}
+    for node, names in zip(graph.node, reads):
+        for name in sorted(names - maker.keys() - known):
+            raise ValueError(f"node {_title(node)} reads {shown(name)}, which nothing in the model makes")
+    order = _order(waiting)
+    if len(order) < len(waiting):
+        node = graph.node[min(set(range(len(waiting))) - set(order))]
+        raise ValueError(f"the graph has a cycle: node {_title(node)} waits for what is made of its own result; "
+                         "a model must be free of cycles")
+    if order != sorted(order):
+        nodes = [graph.node[i] for i in order]
+        copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+
+def _makers(graph):
+    maker = {}
+    known = {value.name for value in (*graph.input, *graph.initializer)}
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if name in maker or name in known:
+                raise ValueError(f"tensor {shown(name)} is made twice, the second time by node {_title(node)}; "
+                                 "each tensor has one maker")
+            maker[name] = index
+    return maker
+
+
+def _order(waiting):
+    """Indices in topological order, the smallest possible next; short if there is a cycle."""
+    readers = [[] for _ in waiting]
+    for index, before in enumerate(waiting):
+        for maker in before:
+            readers[maker].append(index)
+    left = [len(before) for before in waiting]
+    ready, order = [index for index, n in enumerate(left) if not n], []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for reader in readers[order[-1]]:
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, reader)
+    return order
+
+
+def _title(node):
+    name = node.name or next(iter(node.output), "")
+    return f"{shown(name)} ({node.op_type[:40]})"
