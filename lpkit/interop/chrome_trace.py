@@ -3,7 +3,7 @@
 A process is a processor (a stage, where each stage has its own); its threads are ``compute`` and one for each neighbour
 it sends to or receives from. Arrows follow what crosses from stage to stage: activations, deltas, copies of weights and
 delta''. Counters show the bytes and versions a stage keeps. `lpkit.interop.trace_check` checks a trace by itself.
-Source: Duan and others, Trace Event Format (Google, 2016). Opened in chrome://tracing of Chromium 156.
+Source: Duan and others, Trace Event Format (Google, 2016). Opened in the Perfetto UI 52.
 """
 
 import json
@@ -124,7 +124,8 @@ def _us(time, factor):
 def _threads(timeline):
     """{(processor, "compute", 0 or "send" or "receive", other processor): thread}, numbered through all processes.
 
-    Some viewers take a thread of one number for the same in every process.
+    Some viewers take a thread of one number for the same in every process, and one of the number of its process for
+    its main thread.
     """
     homes, used = timeline.processors, set()
     for stage, target in {*zip(timeline.stage.tolist(), timeline.target.tolist())}:
@@ -134,7 +135,7 @@ def _threads(timeline):
     used |= {(processor, "compute", 0) for processor in homes}
     order = ("compute", "send", "receive")
     ranked = sorted(used, key=lambda thread: (thread[0], order.index(thread[1]), thread[2]))
-    return {thread: number for number, thread in enumerate(ranked, 1)}
+    return {thread: number for number, thread in enumerate(ranked, 1 + max(homes))}
 
 
 def _named(timeline, threads):
