@@ -22,7 +22,7 @@ from inspect import isfunction, signature
 
 import pandas as pd
 
-from lpkit import graph_measures, measures
+from lpkit import graph_measures, measures, schedule_measures
 from lpkit.checks import choice, read_text, unknown_name
 from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
@@ -30,6 +30,7 @@ from lpkit.paths import repository
 
 __all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
 
+MEASURES = (measures, graph_measures, schedule_measures)
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
 VERDICTS = ("reproduced", "reproduced (fitted)", "direction only", "not reproduced", "cannot be checked")
 
@@ -135,8 +136,8 @@ def _number(text, name):
 
 
 def _measure(name):
-    """The function of that name in `lpkit.measures` or `lpkit.graph_measures`; None if there is none."""
-    return getattr(measures, name, None) or getattr(graph_measures, name, None)
+    """The function of that name in one of the modules of measures; None if there is none."""
+    return next((getattr(module, name) for module in MEASURES if hasattr(module, name)), None)
 
 
 def _is_measure(name):

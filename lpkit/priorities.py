@@ -10,6 +10,9 @@ Source: Wang & Parhi, "High-level DSP synthesis using concurrent transformations
 IEEE Trans. CAD 14 (1995); LayerPipe (ICCAD 2021), section IV and Fig. 6.
 """
 
+import math
+from fractions import Fraction
+
 import pandas as pd
 
 from lpkit.backprop import backprop_dfg, operation
@@ -24,6 +27,7 @@ from lpkit.timeline import moved_work
 __all__ = ["critical_gradients", "operation_graph", "priorities"]
 
 GRAPHS = ("sequential", "delayed")
+FINEST = 2**46  # units of all nodes together that leave room for delays in the 2**53 of exact slack
 GRAIN = 2**32  # floats become whole multiples of the total work over this
 
 
@@ -93,7 +97,8 @@ def operation_graph(plan_or_costs, *, graph="sequential"):
     -------
     dfg : DFG
     unit : int or float
-        1 where the times are exact; floats are rounded to whole multiples of a unit, 2**-32 of all work.
+        1 where the times are exact; floats are rounded to whole multiples of a unit, 2**-32 of all work. Fractions of
+        moved work that are too fine to be held exactly are rounded to whole units.
 
     Raises
     ------
@@ -115,10 +120,9 @@ def operation_graph(plan_or_costs, *, graph="sequential"):
     if graph == "delayed":
         last = len(plan_or_costs.ends)
         dfg = delay_gradients(dfg, {l: 2 * (last - stage_of(l)) for l in range(1, len(costs) + 1)})
-    for layer, (_, amount) in moved.items():
-        if f"delta{layer}" in dfg.index:  # that of layer 1 is for nobody, and in no graph of training
-            whole = amount if unit == 1 else min(round(amount / unit), times["delta"][layer - 1])
-            dfg = split_delta(dfg, layer, ratio(whole, times["delta"][layer - 1] or 1), moved=0)
+    for layer, amount in _moved_units(moved, unit, sum(map(sum, times.values())) * len(dfg.nodes)).items():
+        if layer > 1:  # a delta of layer 1 is for nobody, and in no graph of training
+            dfg = split_delta(dfg, layer, ratio(amount, times["delta"][layer - 1]), moved=0)
     return dfg, unit
 
 
@@ -176,6 +180,13 @@ def _whole(costs):
         return columns, 1
     unit = float(costs.total) / GRAIN or 1.0
     return {kind: [round(time / unit) for time in column] for kind, column in columns.items()}, unit
+
+
+def _moved_units(moved, unit, size):
+    """{layer: amount moved in units}: as they are, or whole where they are floats or too fine for `size`."""
+    amounts = {layer: amount for layer, (_, amount) in moved.items()}
+    exact = unit == 1 and math.lcm(*(Fraction(a).denominator for a in amounts.values())) * size < FINEST
+    return amounts if exact else {layer: round(amount / unit) for layer, amount in amounts.items()}
 
 
 def _step_order(layers, moved, first_delta):
