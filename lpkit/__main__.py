@@ -11,6 +11,7 @@ import sys
 
 import click
 
+from lpkit.command_data import data
 from lpkit.partition import PLANNERS
 from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
 
@@ -318,6 +319,8 @@ def claims(item, as_json):
         return _dump(_records(verdicts(item)))
     click.echo(table(item).text(_width()))
 
+
+cli.add_command(data)
 
 if __name__ == "__main__":
     sys.exit(main())
