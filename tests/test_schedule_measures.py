@@ -45,8 +45,8 @@ def test_two_stages_by_hand():
     made = Plan("by hand", chain, 2, ends=(2, 3), moved=((2, 1, 2, 2),))
     assert measures._least(made) == layerpipe(made).makespan == 6 + 4 + (6 - 2) + 5 + 7
     assert measures._overlaps(layerpipe(made)) == [True]
-    later = [[("F", 0), ("G", 0), ("delta", 0), ("U", 0)], [("F", 0), ("delta", 0), ("G", 0), ("U", 0)]]
-    assert measures._overlaps(hand_made(made, later)) == [False]  # delta2'' is long done when G2 and G1 are
+    later = [[("F", 0), ("B", 0), ("U", 0)], [("F", 0), ("delta", 0), ("G", 0), ("U", 0)]]
+    assert measures._overlaps(hand_made(made, later)) == [False]  # delta2'' is long done when stage 1 is through with G2
 
 
 def test_what_passes_for_a_critical_loop_of_the_paper():
