@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lpkit.checks import shown
 from lpkit.networks import Conv, ConvND, ConvTranspose, Dense, MatMul, output_shape
 
-__all__ = ["Sample", "conv_op", "conv_transpose_op", "einsum_op", "fitting", "matmul_op", "unique_name"]
+__all__ = ["Sample", "attention_products", "conv_op", "conv_transpose_op", "einsum_op", "fitting", "matmul_op", "unique_name"]
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,21 @@ def product_op(M, K, N, count, output, *, weights, sample, bias=False, given=())
     else:
         count, M = sample.share(count, M)
     return MatMul(M, K, N, count, sample.shape(output), weights, bias)
+
+
+def attention_products(query, key, value, output, sample):
+    """Scores and mixture of attention on tensors (batch, heads, positions, width), each a product of two tensors.
+
+    Examples
+    --------
+    >>> q = (1, 12, 128, 64)
+    >>> [op.macs for op in attention_products(q, q, q, q, Sample())]
+    [12582912, 12582912]
+    """
+    (products,) = sample.share(math.prod(query[:-2]))
+    T, S = query[-2], key[-2]
+    scores = MatMul(T, query[-1], S, products, (products, T, S), weights=False)
+    return scores, MatMul(T, S, value[-1], products, sample.shape(output), weights=False)
 
 
 def einsum_op(equation, left, right, output, *, weights, sample):

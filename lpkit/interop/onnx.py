@@ -5,24 +5,22 @@ are kept. The weights are never needed: files beside the model may be missing. S
 """
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lpkit.checks import short, shown
-from lpkit.graph import INPUT
 from lpkit.interop import onnx_ops
-from lpkit.interop.lowering import Sample, fitting, unique_name
+from lpkit.interop.building import Builder, missing_work, report_missing, title_of
+from lpkit.interop.lowering import fitting
 from lpkit.interop.onnx_model import STANDARD, free_names, load_model, onnx_package
 from lpkit.interop.onnx_shapes import bind_inputs, tensor_sizes
-from lpkit.networks import Carried, Network, Node, output_shape
+from lpkit.networks import Carried
 
 __all__ = ["missing_work", "read_onnx"]
 
 RENAMES = ("Identity", "Dropout", "Cast")  # in training their result is as large as their input, and is made with it
 SIZES = ("Shape", "Size")  # what they make does not depend on the numbers in a tensor
 FLOATS = (1, 10, 11, 16)  # element types of weights: float, float16, double, bfloat16
-MOST_LISTED = 8
 
 
 def read_onnx(source, *, batch_dimension=0, batch_size=1, dimensions=None, strict=False, name=None):
@@ -73,56 +71,29 @@ def read_onnx(source, *, batch_dimension=0, batch_size=1, dimensions=None, stric
     ('conv', (4, 8, 8), 6912)
     """
     onnx = onnx_package()
-    is_model = isinstance(source, onnx.ModelProto)
     model = load_model(source)
-    wanted = name or (model.graph.name if is_model else Path(source).stem)
-    title = " ".join("".join(s if s.isprintable() and s != "," else " " for s in wanted).split()) or "model"
+    wanted = name or (model.graph.name if isinstance(source, onnx.ModelProto) else Path(source).stem)
     sample = bind_inputs(model.graph, batch_dimension=batch_dimension, batch_size=batch_size, dimensions=dimensions)
     sizes, types, why = tensor_sizes(model, onnx)
-    walk = _Walk(sizes, types, why, sample)
-    _begin(walk, model.graph)
+    walk = _Walk(sample, sizes=sizes, types=types, why=why)
+    walk.begin([(value.name, value.name, sizes[value.name]) for value in model.graph.input])
+    walk.fixed.update({tensor.name: tensor.name for tensor in model.graph.initializer})
     walk.read = {name for node in model.graph.node for name in free_names(node)}
     for node in model.graph.node:
         _add(walk, node)
-    if not walk.nodes:
-        raise ValueError(f"nothing in model {shown(title)} depends on its input; there is no network in it")
-    network = Network(title, sample.shape(sizes[model.graph.input[0].name]), tuple(walk.nodes))
-    _report(network, strict)
+    network = walk.network(title_of(wanted))
+    report_missing(network, strict)
     return network
 
 
 @dataclass
-class _Walk:
-    """What is known while the nodes are walked through."""
+class _Walk(Builder):
+    """What is known of an ONNX graph while its nodes are walked through."""
 
-    sizes: dict
-    types: dict
-    why: str
-    sample: Sample
-    nodes: list = field(default_factory=list)
-    shapes: dict = field(default_factory=dict)  # of the nodes of the network
-    node_of: dict = field(default_factory=dict)  # tensor -> node of the network
-    fixed: dict = field(default_factory=dict)  # tensor that is a weight, or made of weights alone -> the weight
-    counted: set = field(default_factory=set)  # weights already counted as parameters
-    taken: dict = field(default_factory=dict)  # names of nodes
+    sizes: dict = field(default_factory=dict)
+    types: dict = field(default_factory=dict)
+    why: str = ""  # what onnx says of sizes that contradict each other
     read: set = field(default_factory=set)  # tensors that a node reads
-
-    def append(self, wanted, op, inputs, shape):
-        name = unique_name(wanted, self.taken)
-        self.nodes.append(Node(name, op, tuple(inputs)))
-        self.shapes[name] = shape
-        return name
-
-
-def _begin(walk, graph):
-    """The inputs: the first is the network's own, the others hang on it; and the weights."""
-    first, *others = graph.input
-    walk.node_of[first.name] = INPUT
-    walk.shapes[INPUT] = walk.sample.shape(walk.sizes[first.name])
-    for value in others:
-        shape = walk.sample.shape(walk.sizes[value.name])
-        walk.node_of[value.name] = walk.append(value.name, Carried("Input", shape), (INPUT,), shape)
-    walk.fixed.update({tensor.name: tensor.name for tensor in graph.initializer})
 
 
 def _add(walk, node):
@@ -147,9 +118,14 @@ def _lower(walk, node, outputs, inputs):
                          onnx_ops.attributes(node), walk.sample)
     try:
         if standard and node.op_type in onnx_ops.PRODUCTS and (found := onnx_ops.product(call)):
-            return _layer(walk, node, *found)
+            op, places = found
+            weights = [walk.fixed[name] for name in node.input if name in walk.fixed]
+            walk.node_of[outputs[0]] = walk.layer(_title(node), op, [node.input[p] for p in places],
+                                                  walk.sizes[outputs[0]], weights)
+            return
         if standard and node.op_type == "Attention" and (found := onnx_ops.attention_ops(call)):
-            return _attention(walk, node, *found)
+            walk.node_of[outputs[0]] = walk.attention(_title(node), found, inputs)
+            return
         _carry(walk, node, call, outputs, inputs)
     except ValueError as error:
         raise ValueError(f"node {shown(_title(node))} ({short(node.op_type)}): {error}") from None
@@ -158,36 +134,6 @@ def _lower(walk, node, outputs, inputs):
 def _size_of(walk, name):
     """Sizes of an input; () for one left out."""
     return walk.sizes.get(name) if name else None
-
-
-def _layer(walk, node, op, places):
-    inputs = [walk.node_of[node.input[place]] for place in places]
-    if len(places) == 1 and getattr(op, "weights", True) is False:
-        inputs *= 2
-    weights = [walk.fixed[name] for name in node.input if name in walk.fixed]
-    walk.counted.update(weights)
-    stated, shape = walk.sample.shape(walk.sizes[node.output[0]]), output_shape(op, *(walk.shapes[i] for i in inputs))
-    if math.prod(stated) != math.prod(shape):
-        raise ValueError(f"it makes {shown(shape)}, but the model states {shown(stated)}")
-    module = next((module for module in map(_module, weights) if module), None)
-    walk.node_of[node.output[0]] = walk.append(module or _title(node), op, inputs, shape)
-
-
-def _module(weight):
-    """The module that a weight is of, by the custom of its name: "layer1.conv.weight" is of "layer1.conv"."""
-    module, dot, kind = weight.rpartition(".")
-    return module if dot and kind in ("weight", "kernel") else weight[:-7] if weight.endswith("_weight") else ""
-
-
-def _attention(walk, node, scores, shape, mix):
-    query, key, value = (walk.node_of[name] for name in node.input[:3])
-    others = [walk.node_of[name] for name in node.input[3:] if name in walk.node_of]
-    title = _title(node)
-    made = walk.append(f"{title}.scores", scores, (query, key), shape)
-    made = walk.append(f"{title}.softmax", Carried("Softmax", shape), (made, *others), shape)
-    made = walk.append(title, mix, (made, value), mix.shape)
-    for name in filter(None, node.output):
-        walk.node_of[name] = made
 
 
 def _carry(walk, node, call, outputs, inputs):
@@ -234,38 +180,3 @@ def _stated(walk, node, name):
 
 def _title(node):
     return node.name or next(filter(None, node.output), node.op_type)
-
-
-def missing_work(network):
-    """The nodes of a network that multiply, but are no layers: (name, kind, share of all multiply-accumulates).
-
-    Returns
-    -------
-    tuple of (str, str, float or None)
-        A share is None where nobody knows the work; it is left out of the whole.
-
-    Examples
-    --------
-    >>> from lpkit.networks import Carried, Dense, Network, Node
-    >>> lstm = Node("lstm", Carried("LSTM", (8, 1, 1), missing_macs=300), "input")
-    >>> missing_work(Network("n", (10, 1, 1), (lstm, Node("fc", Dense(10), "input"))))
-    (('lstm', 'LSTM', 0.75),)
-    """
-    carried = [node for node in network.nodes if isinstance(node.op, Carried) and node.op.missing_macs != 0]
-    known = sum(node.op.missing_macs or 0 for node in carried)
-    whole = sum(layer.macs() for layer in network.layers) + known
-    return tuple((node.name, node.op.kind, None if node.op.missing_macs is None else node.op.missing_macs / whole)
-                 for node in carried)
-
-
-def _report(network, strict):
-    missing = missing_work(network)
-    if not missing:
-        return
-    shares = (f"{shown(name)} ({short(kind)}, {'unknown work' if share is None else f'{100 * share:.3g} % of the MACs'})"
-              for name, kind, share in missing[:MOST_LISTED])
-    more = f" and {len(missing) - MOST_LISTED} more" if len(missing) > MOST_LISTED else ""
-    text = f"model {shown(network.name)} has operators whose work is not counted: {', '.join(shares)}{more}"
-    if strict:
-        raise ValueError(f"{text}; leave strict out to plan without them")
-    warnings.warn(text, stacklevel=3)

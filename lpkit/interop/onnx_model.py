@@ -259,7 +259,7 @@ def _sort(graph):
     waiting = [{maker[name] for name in names if name in maker} for names in reads]
     known = {value.name for value in (*graph.input, *graph.initializer)}
     for node, names in zip(graph.node, reads):
-        for name in sorted(names - maker.keys() - known):
+        for name in sorted(name for name in names if name not in maker and name not in known):
             raise ValueError(f"node {_title(node)} reads {shown(name)}, which nothing in the model makes")
     order = _order(waiting)
     if len(order) < len(waiting):

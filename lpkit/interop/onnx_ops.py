@@ -6,9 +6,9 @@ Everything here works on sizes and attributes only. Source: the ONNX operator sp
 import math
 from collections import namedtuple
 
-from lpkit.interop.lowering import conv_op, conv_transpose_op, einsum_op, matmul_op
+from lpkit.interop.lowering import attention_products, conv_op, conv_transpose_op, einsum_op, matmul_op
 from lpkit.interop.onnx_model import STANDARD, child_graphs
-from lpkit.networks import Activation, Add, BatchNorm, Concat, Flatten, GlobalPool, MatMul, Pool
+from lpkit.networks import Activation, Add, BatchNorm, Concat, Flatten, GlobalPool, Pool
 
 __all__ = ["PRODUCTS", "Call", "attention_ops", "attributes", "hidden_macs", "plain_op", "product"]
 
@@ -181,7 +181,7 @@ def _einsum_macs(call):
 
 
 def attention_ops(call):
-    """The two products of an Attention operator with the softmax between: (MatMul, shape of the scores, MatMul).
+    """The two products of an Attention operator.
 
     None if its heads are not to be told from its sizes.
     """
@@ -192,8 +192,5 @@ def attention_ops(call):
     of_keys = key[1] if len(query) == 4 else call.options.get("kv_num_heads", heads)
     if min(heads, of_keys) < 1 or (len(query) == 3 and (query[2] % heads or value[2] % of_keys)):
         return None
-    T, S = query[-2], key[-2]
-    width, out = (query[3], value[3]) if len(query) == 4 else (query[2] // heads, value[2] // of_keys)
-    (images,) = call.sample.share(query[0])
-    scores = MatMul(T, width, S, images * heads, (images * heads, T, S), weights=False)
-    return scores, scores.shape, MatMul(T, S, out, images * heads, call.sample.shape(call.outs[0]), weights=False)
+    dims = [(d[0], n, d[1], d[2] // n) if len(d) == 3 else d for d, n in zip(call.ins, (heads, of_keys, of_keys))]
+    return attention_products(*dims, call.outs[0], call.sample)
