@@ -12,6 +12,7 @@ from lpkit.costs import costs
 from lpkit.partition import plan
 from lpkit.schedule import layerpipe
 from lpkit.systolic import Array
+from lpkit.timeline_paths import bubbles, critical_path, crossings
 
 BATCHES = (100, 1_000)  # about 20,000 and 200,000 operations
 SECONDS_MOST = 0.5  # for the first of them
@@ -44,6 +45,9 @@ def main():
     seconds, problems = best_of(1, line.check)
     assert problems == ()
     print(f"{f'check of {len(line):,} operations':58} {seconds:10.3f} s")
+    for name, function in (("crossings", crossings), ("critical path", critical_path), ("bubbles", bubbles)):
+        seconds, _ = best_of(3, function, line)
+        print(f"{f'{name} of {len(line):,} operations':58} {seconds:10.3f} s")
     return 0 if all(met) else 1
 
 

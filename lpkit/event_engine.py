@@ -18,6 +18,7 @@ from lpkit.timeline_rows import KINDS, TENSORS
 __all__ = ["BLOCKS", "timeline_of"]
 
 BLOCKS = ("F", "delta", "G", "B", "U")
+MOST_STEPS = 4  # of a circle that an error names
 
 
 def timeline_of(plan, name, resources, batches, each, bandwidth, latency, *, processors=None):
@@ -136,12 +137,15 @@ def _link_orders(slots, resources, each, processors):
 def _ticks(times, count):
     """Times as whole numbers of 1 / scale, and the scale; floats and None if one of them is a float."""
     if any(isinstance(t, float) for t in times):
-        return [float(t) for t in times], None
+        ticks = [float(t) for t in times]
+        if not math.isfinite(sum(ticks) * count):
+            raise ValueError("the timeline is longer than a float holds; use fewer mini-batches or a larger unit")
+        return ticks, None
     scale = math.lcm(*(t.denominator for t in times if isinstance(t, Fraction)))
     ticks = [int(t * scale) for t in times]
     if sum(ticks) * count >= 2**63:
-        raise ValueError(f"the timeline is longer than 64 bits hold (in units of 1/{scale}); use fewer mini-batches or "
-                         "costs in a larger unit")  # fmt: skip
+        raise ValueError(f"the timeline is longer than 64 bits hold (in units of 1/{scale}); use fewer mini-batches, "
+                         "costs in a larger unit, or a bandwidth as a float, such as 8.0")  # fmt: skip
     return ticks, scale
 
 
@@ -199,10 +203,18 @@ def _circle(slots, orders, at, waiting):
     while worker not in seen:
         seen.append(worker)
         worker = owner[needed_by[worker]]
-    pairs = [(orders[w][at[w]], needed_by[w]) for w in seen[seen.index(worker) :]]
-    steps = [" waits for ".join(_name(slots[i % len(slots)], i // len(slots)) for i in pair) for pair in pairs]
-    later = ", which comes later on its stage"
-    return f"the order cannot be run: {f'{later}, where '.join(steps)}{later}"
+    workers = seen[seen.index(worker) :]
+    steps = [_step(slots, orders[w][at[w]], needed_by[w]) for w in workers[:MOST_STEPS]]
+    more = len(workers) - MOST_STEPS
+    rest = f", and so on through {more} more" if more > 0 else ""
+    return f"the order cannot be run: {', where '.join(steps)}{rest}"
+
+
+def _step(slots, waiting, needed):
+    """One operation waits for another, as a clause."""
+    one, other = (_name(slots[i % len(slots)], i // len(slots)) for i in (waiting, needed))
+    where = "link" if slots[needed % len(slots)].kind == "send" else "stage"
+    return f"{one} waits for {other}, which comes later on its {where}"
 
 
 def _name(slot, micro):

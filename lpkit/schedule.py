@@ -7,10 +7,13 @@ linear order of the costs, so that a layer beside a skip connection waits for it
 Source: LayerPipe (ICCAD 2021), Fig. 6; GPipe (NeurIPS 2019); PipeDream (SOSP 2019); Zero Bubble (ICLR 2024).
 """
 
-from lpkit.block_orders import in_turn, interleaved_order, put_off
-from lpkit.checks import choice, whole_number
+import inspect
+
+from lpkit.block_orders import in_turn, put_off
+from lpkit.checks import choice
 from lpkit.event_engine import timeline_of
 from lpkit.hand_orders import hand_made
+from lpkit.interleaved_schedule import interleaved
 from lpkit.schedule_input import counted, runnable
 
 __all__ = ["SCHEDULES", "gpipe", "hand_made", "interleaved", "layerpipe", "one_f_one_b", "pipedream", "schedule",
@@ -22,7 +25,8 @@ MODELS = ("registered", "1f1b")
 def sequential(plan, batches=1, *, bandwidth=None, latency=0):
     """One operation at a time in the whole pipeline: the stages wait for each other.
 
-    The period is the whole work. `bandwidth` and `latency` are explained at `layerpipe`.
+    A single worker takes turns through all stages, so that the period is the whole work. The measures of the timeline
+    stay those of the stages, as if each had a processor that waits for the others. `bandwidth` and `latency` are explained at `layerpipe`.
 
     Raises
     ------
@@ -134,66 +138,6 @@ def zero_bubble(plan, batches=1, *, micro_batches=4, bandwidth=None, latency=0):
     return _flushing(plan, "zero_bubble", order, batches, M, bandwidth, latency)
 
 
-def interleaved(plan, batches=1, *, processors=None, micro_batches=4, delta_first=False, bandwidth=None, latency=0):
-    """1F1B with a flush where each processor runs several stages: stage k is on processor (k - 1) mod processors + 1.
-
-    Fill and drain take a v-th of the time for v stages a processor, for v times as many sends.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of ``v * processors`` stages.
-    batches : int
-        Mini-batches.
-    processors : int, optional
-        As many as stages by default, which is `one_f_one_b`.
-    micro_batches : int
-        Of each mini-batch; a multiple of `processors` where a processor has several stages.
-    delta_first : bool
-        As in `one_f_one_b`.
-    bandwidth, latency
-        As for `layerpipe`. All that one processor sends to another shares a link; a single processor sends nothing.
-
-    Raises
-    ------
-    ValueError
-        As `gpipe`; or if the stages or the micro-batches are not a multiple of the processors.
-
-    References
-    ----------
-    Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC 2021),
-    section 2.2.2 and Fig. 4.
-
-    Examples
-    --------
-    >>> from lpkit.costs import Costs
-    >>> from lpkit.plans import Plan
-    >>> plan = Plan("by hand", Costs.from_times([1] * 8, 1, 1, unit="cycles"), 8, ends=tuple(range(1, 9)))
-    >>> line = interleaved(plan, processors=4, micro_batches=8)
-    >>> line.processors, line.makespan, line.bubble_share
-    ((1, 2, 3, 4, 1, 2, 3, 4), 57, Fraction(3, 19))
-    """
-    batches, M = counted(plan, batches, micro_batches)
-    P, v = _split(plan, processors, M)
-    order = [interleaved_order(p, P, v, M, ("delta", "G") if delta_first else "B") for p in range(1, P + 1)]
-    blocks = [[block for n in range(batches)
-               for block in (*((k, what, n * M + m) for k, what, m in order[p - 1]),
-                             *((k, "U", n) for k in range(p, P * v + 1, P)))]
-              for p in range(1, P + 1)]  # fmt: skip
-    return timeline_of(plan, "interleaved", blocks, batches, M, bandwidth, latency, processors=tuple(range(1, P + 1)) * v)
-
-
-def _split(plan, processors, micro_batches):
-    """The processors, and how many stages each has."""
-    stages = len(plan.ends)
-    P = stages if processors is None else whole_number(processors, "processors", most=stages)
-    if stages % P:
-        raise ValueError(f"the plan has {stages} stages for {P} processors; interleaving needs a multiple of {P} stages")
-    if stages > P and micro_batches % P:
-        raise ValueError(f"micro_batches is {micro_batches}; interleaving needs a multiple of the {P} processors")
-    return P, stages // P
-
-
 def pipedream(plan, batches=1, *, bandwidth=None, latency=0):
     """One forward, one backward in turn without a flush; each mini-batch ends with an update of its own.
 
@@ -274,7 +218,7 @@ def schedule(plan, name="layerpipe", batches=1, **options):
     Raises
     ------
     ValueError
-        If there is no such schedule, or as the schedule does.
+        If there is no such schedule, it has no such option, or as the schedule does.
 
     Examples
     --------
@@ -285,7 +229,11 @@ def schedule(plan, name="layerpipe", batches=1, **options):
     {'sequential': 60, 'gpipe': 168, 'one_f_one_b': 168, 'pipedream': 40, 'layerpipe': 38, 'zero_bubble': 146,
      'interleaved': 168}
     """
-    return SCHEDULES[choice(name, "schedule", tuple(SCHEDULES))](plan, batches, **options)
+    function = SCHEDULES[choice(name, "schedule", tuple(SCHEDULES))]
+    known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        choice(option, f"option of {name}", known)
+    return function(plan, batches, **options)
 
 
 def _flushing(plan, name, order, batches, each, bandwidth, latency):

@@ -14,6 +14,22 @@ MOST_OPERATIONS = 20_000_000
 
 
 def runnable(plan):
+    """`plan`, if it is one whose stages and moved work fit its costs.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> runnable(Plan("by hand", Costs.from_times([2, 2], 2, [0, 2]), 1, ends=(1,)))  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    ...
+    ValueError: the plan cannot be run: the stage ends are (1,); they must not fall and must finish with 2; choose
+    another planner or mode
+    """
     if not isinstance(plan, Plan):
         raise ValueError(f"plan is {shown(plan)}; give a Plan, as a planner returns it")
     if problems := check_plan(plan):
@@ -22,7 +38,20 @@ def runnable(plan):
 
 
 def counted(plan, batches, micro_batches=None):
-    """The counts as whole numbers, small enough together."""
+    """Mini-batches, and micro-batches of each where they are given, as whole numbers that are small enough together.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no whole number of at least 1, or there would be more than 20 million operations.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2]), 1, ends=(2,))
+    >>> counted(plan, 3.0), counted(plan, 3, 4)
+    (3, [3, 4])
+    """
     counts = [whole_number(batches, "batches")]
     counts += [] if micro_batches is None else [whole_number(micro_batches, "micro_batches")]
     operations = math.prod(counts) * 4 * len(runnable(plan).costs)
@@ -33,7 +62,20 @@ def counted(plan, batches, micro_batches=None):
 
 
 def links_of(plan, bandwidth, latency):
-    """Bandwidth and latency of each boundary; None where sends take no time."""
+    """Bandwidth and latency of each boundary; None where sends take no time.
+
+    Raises
+    ------
+    ValueError
+        If a bandwidth is not a finite number above 0, a latency not one of at least 0, or there are too few or many.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2]), 2, ends=(1, 2))
+    >>> links_of(plan, None, 0), links_of(plan, 8, 0), links_of(plan, None, [3])
+    (None, ((8,), (0,)), ((None,), (3,)))
+    """
     latencies = _each_boundary(latency, "latency", plan, True)
     if bandwidth is None:
         return ((None,) * len(latencies), latencies) if any(latencies) else None
@@ -49,8 +91,8 @@ def _each_boundary(value, name, plan, least_allowed):
                          "boundaries")  # fmt: skip
     values = [plain(v) for v in values]
     for v in values:
-        number = isinstance(v, numbers.Real) and not isinstance(v, bool) and math.isfinite(v)
+        number = isinstance(v, numbers.Real) and not isinstance(v, bool) and v - v == 0  # finite
         if not number or v < 0 or (v == 0 and not least_allowed):
             range_of = "of at least" if least_allowed else "above"
-            raise ValueError(f"{name} is {shown(v)}; it must be a number {range_of} 0")
+            raise ValueError(f"{name} is {shown(v)}; it must be a finite number {range_of} 0")
     return tuple(values)

@@ -3,6 +3,7 @@
 Source: LayerPipe (ICCAD 2021), Fig. 5, for delta' and delta''.
 """
 
+import math
 from collections import namedtuple
 
 from lpkit.plans import ratio
@@ -82,10 +83,10 @@ def _backward(plan, add, send, across, forward):
         add("U", l, home, 0, [add("G", l, home, G[l - 1], needs)])
         if l in moved:
             target, amount = moved[l]
-            share = ratio(amount, delta[l - 1])
-            copy = send("W", l, home, target, share * int(costs.weight_bytes[l - 1]), [forward[l]])
+            share = ratio(amount, delta[l - 1])  # sent in whole bytes: shares would lead to huge denominators of times
+            copy = send("W", l, home, target, math.ceil(share * int(costs.weight_bytes[l - 1])), [forward[l]])
             there = add("delta''", l, target, amount, errors[plan.stages[target - 1].start], first=copy)
-            back = send("delta''", l, target, home, share * int(costs.input_bytes[l - 1]), [there])
+            back = send("delta''", l, target, home, math.ceil(share * int(costs.input_bytes[l - 1])), [there])
             errors[l] = [add("delta'", l, home, delta[l - 1] - amount, needs), *back]
         elif l > 1 or delta[0]:
             errors[l] = [add("delta", l, home, delta[l - 1], needs)]

@@ -20,7 +20,7 @@ from lpkit.timeline_memory import in_stage, inputs_kept, peak, peak_bytes, versi
 from lpkit.timeline_rows import KINDS, TENSORS, Operation, moved_work
 from lpkit.timeline_text import drawn
 
-__all__ = ["KINDS", "Operation", "TENSORS", "Timeline", "moved_work"]
+__all__ = ["KINDS", "TENSORS", "Operation", "Timeline", "moved_work"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +202,8 @@ class Timeline:
     def weight_versions(self):
         """Most versions of its weights that each layer keeps at once, the newest among them; one entry a layer.
 
-        A version is kept from its update until the next, and until the last F or delta that uses it is done. Copies
-        that go to another stage for delta'' are not counted.
+        A version is kept from its update until the next, and until the last F, delta or delta' that uses it is done. A
+        delta'' has a copy on its stage, which is not counted.
         """
         return tuple(peak(*versions_kept(self, l)) for l in range(1, len(self.plan.costs) + 1))
 

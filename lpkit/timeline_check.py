@@ -5,6 +5,7 @@ needs; a processor, or a link in one direction, does one thing at a time; F uses
 that F used.
 """
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -107,8 +108,8 @@ def _once(line):
             once["send delta", l + 1, k] = (k + 1, _transfer(line, k, size))
     for l, (target, amount) in moved.items():
         share, k = ratio(amount, costs.delta[l - 1].item()), target - 1
-        once["send W", l, k] = (k, _transfer(line, k, share * int(costs.weight_bytes[l - 1])))
-        once["send delta''", l, k] = (target, _transfer(line, k, share * int(costs.input_bytes[l - 1])))
+        once["send W", l, k] = (k, _transfer(line, k, math.ceil(share * int(costs.weight_bytes[l - 1]))))
+        once["send delta''", l, k] = (target, _transfer(line, k, math.ceil(share * int(costs.input_bytes[l - 1]))))
     return once
 
 

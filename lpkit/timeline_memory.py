@@ -30,8 +30,8 @@ def inputs_kept(timeline, layer):
 def versions_kept(timeline, layer):
     """From when to when the versions of the weights of a layer are kept, both sorted.
 
-    A version is kept from its update until the next, and until the last F or delta that uses it is done; the newest is
-    kept beyond the end. Copies that go to another stage for delta'' are not counted.
+    A version is kept from its update until the next, and until the last F, delta or delta' that uses it is done; the
+    newest is kept beyond the end. A delta'' has a copy on its stage, which is not counted.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def versions_kept(timeline, layer):
     """
     rows = timeline.rows_of_layer(layer)
     kind = timeline.kind[rows]
-    uses, U = rows[kind < KINDS.index("G")], rows[kind == KINDS.index("U")]
+    uses, U = rows[kind < KINDS.index("delta''")], rows[kind == KINDS.index("U")]
     made = np.sort(timeline.end[U])
     until = np.append(made, timeline.end.max() + 1)
     np.maximum.at(until, timeline.version[uses], timeline.end[uses])

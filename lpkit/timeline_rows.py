@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-__all__ = ["KINDS", "Operation", "TENSORS", "moved_work"]
+__all__ = ["KINDS", "TENSORS", "Operation", "moved_work"]
 
 KINDS = ("F", "delta", "delta'", "delta''", "G", "U", "send")
 TENSORS = ("", "a", "delta", "delta''", "W")  # what a send carries

@@ -1,4 +1,4 @@
-"""Schedules against literal cases, published formulas, the plans' periods and the derivation's stashes."""
+"""Schedules against literal cases, published formulas and the plans' periods."""
 
 import re
 from dataclasses import replace
@@ -6,50 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from schedule_cases import ASYNCHRONOUS, THREE, TWO, equal_stages, every_schedule, random_plan
 
 from lpkit.costs import Costs, costs
-from lpkit.partition import PLANNERS, Plan, check_plan, plan
-from lpkit.schedule import (
-    SCHEDULES, gpipe, hand_made, layerpipe, one_f_one_b, pipedream, schedule, sequential, zero_bubble,
-)  # fmt: skip
-from lpkit.stash import smallest_delays
+from lpkit.partition import Plan, plan
+from lpkit.schedule import gpipe, hand_made, layerpipe, one_f_one_b, pipedream, schedule, sequential, zero_bubble
 from lpkit.systolic import Array
-from lpkit.timeline import KINDS, TENSORS
-
-THREE = Plan("by hand", Costs.from_times([9, 5, 4], [8, 6, 4], [8, 5, 3], unit="cycles"), 3, ends=(1, 2, 3))
-THREE_ON_TWO = Plan("by hand", THREE.costs, 2, ends=(1, 3))
-SIZES = dict(weight_bytes=[100, 100], input_bytes=[40, 60], output_bytes=[60, 20])
-TWO_LAYERS = Costs.from_times([2, 2], 2, [4, 2], unit="cycles", **SIZES)
-TWO = Plan("by hand", TWO_LAYERS, 2, ends=(1, 2), moved=((1, 1, 2, 1),))
-ASYNCHRONOUS = {
-    "pipedream": pipedream, "registered": layerpipe, "1f1b": lambda plan, n: layerpipe(plan, n, model="1f1b"),
-}  # fmt: skip
-
-
-def equal_stages(P, F, G, delta):
-    return Plan("by hand", Costs.from_times([F] * P, G, delta, unit="cycles"), P, ends=tuple(range(1, P + 1)))
-
-
-def random_plan(rng, unit="cycles"):
-    """A plan of a random chain, half of them with residual readers, by a random planner that may be run."""
-    L, top = int(rng.integers(1, 9)), int(rng.choice([3, 10, 1000]))
-    columns = rng.integers(1, top + 1, L), rng.integers(0, top + 1, L), rng.integers(0, 2 * top + 1, L)
-    columns = columns if unit == "cycles" else [column / 7 for column in columns]
-    sizes = {name: rng.integers(0, 40, L) for name in ("weight_bytes", "input_bytes", "output_bytes")}
-    chain = Costs.from_times(*columns, unit=unit, **sizes)
-    if rng.random() < 0.5:
-        readers = np.minimum(np.arange(1, L + 1) + rng.choice([1, 1, 1, 2, 3], L), L + 1)
-        chain = replace(chain, first_consumer=readers, shared_input=rng.random(L) < 0.3)
-    found = plan(chain, int(rng.integers(1, L + 1)), str(rng.choice(list(PLANNERS))))
-    return found if not check_plan(found) else plan(chain, found.processors, "optimal")
-
-
-def every_schedule(found, **links):
-    for name, function in SCHEDULES.items():
-        micro = {"micro_batches": 3} if name in ("gpipe", "one_f_one_b", "zero_bubble") else {}
-        yield function(found, 4, **micro, **links)
-    yield layerpipe(found, 7, model="1f1b", **links)
-    yield one_f_one_b(found, 2, micro_batches=5, delta_first=True, **links)
+from lpkit.timeline import TENSORS
 
 
 # Against numbers worked out elsewhere
@@ -183,108 +146,7 @@ def test_a_first_layer_with_a_delta_runs_it():
     assert [row.kind for row in gpipe(THREE, micro_batches=1).operations if row.layer == 1] == ["F", "G", "delta", "U"]
 
 
-# Weights and what is kept
-
-
-@pytest.mark.parametrize("name, model, each", [
-    ("pipedream", "1f1b", 1), ("1f1b", "1f1b", 1), ("registered", "registered", 2),
-])  # fmt: skip
-def test_weights_are_as_old_as_the_derivation_says(name, model, each):
-    found = Plan("by hand", Costs.from_times([3, 1, 4, 1, 5], 2, [0, 6, 5, 3, 5], unit="cycles"), 4, ends=(2, 3, 4, 5))
-    late, line = smallest_delays((1, 1, 2, 3, 4), model), ASYNCHRONOUS[name](found, 30)
-    for row in line.operations:
-        if row.kind != "U":
-            assert row.version == max(0, row.batch - late[row.layer])
-    # the first layer has no delta and needs no old weights
-    assert line.weight_versions == (1, *(late[layer] + 1 for layer in (2, 3, 4, 5)))
-    assert late[1] == 3 * each
-
-
-def test_a_flush_leaves_one_version():
-    for function in (gpipe, one_f_one_b, zero_bubble):
-        line = function(THREE, 3, micro_batches=4)
-        assert line.weight_versions == (1, 1, 1)
-        assert all(row.version == row.batch + (row.kind == "U") for row in line.operations)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_peaks_are_those_of_a_count_at_every_moment(seed):
-    found = random_plan(np.random.default_rng(seed))
-    inputs, weights = found.costs.input_bytes.tolist(), found.costs.weight_bytes.tolist()
-    for line in every_schedule(found):
-        rows = line.operations
-        moments = sorted({row.start for row in rows})
-        end = {(row.kind, row.layer, row.micro_batch): row.end for row in rows}
-        kept = {(row.layer, row.micro_batch): (row.start, end["G", row.layer, row.micro_batch])
-                for row in rows if row.kind == "F"}  # fmt: skip
-        made = {(row.layer, row.version): row.end for row in rows if row.kind == "U"}
-        alive = {}
-        for layer in range(1, len(inputs) + 1):
-            for v in range(line.batches + 1):
-                uses = [r.end for r in rows if (r.layer, r.version) == (layer, v) and r.kind not in ("G", "U")]
-                alive[layer, v] = made.get((layer, v), 0), max([made.get((layer, v + 1), line.makespan + 1), *uses])
-
-        def most(spans, layers, sizes):
-            own = [(sizes[layer - 1], a, b) for (layer, _), (a, b) in spans.items() if layer in layers]
-            return max(sum(size for size, a, b in own if a <= t < b) for t in moments)
-
-        assert line.activation_bytes == tuple(most(kept, layers, inputs) for layers in found.stages)
-        assert line.weight_bytes == tuple(most(alive, layers, weights) for layers in found.stages)
-        ones = [1] * len(inputs)
-        assert line.weight_versions == tuple(most(alive, (layer,), ones) for layer in range(1, len(inputs) + 1))
-
-
-# The check finds what is wrong
-
-
-def damaged(line, row, **changes):
-    columns = {name: getattr(line, name).copy() for name in changes}
-    for name, value in changes.items():
-        columns[name][row] = value
-    return replace(line, **columns)
-
-
-def row_of(line, kind, layer, micro):
-    return int(np.flatnonzero((line.kind == KINDS.index(kind)) & (line.layer == layer) & (line.micro == micro))[0])
-
-
-@pytest.mark.parametrize("kind, layer, micro, changes, sentence", [
-    ("F", 2, 1, dict(micro=99), "F of layer 2, micro-batch 1 is missing"),
-    ("F", 2, 1, dict(micro=0), "F of layer 2, micro-batch 0 is there 2 times"),
-    ("G", 1, 0, dict(kind=1), "delta of layer 1, micro-batch 0 is not part of the plan"),
-    ("F", 2, 1, dict(stage=1), "F of layer 2, micro-batch 1 is on stage 1; the plan says 2"),
-    ("G", 1, 2, dict(end=10**6), "G of layer 1, micro-batch 2 takes "),
-    ("F", 1, 0, dict(start=-2, end=0), "F of layer 1, micro-batch 0 starts before 0"),
-    ("F", 2, 0, dict(start=1, end=3), "F of layer 2, micro-batch 0 starts before F of layer 1, micro-batch 0 is done"),
-    ("delta''", 1, 0, dict(start=3, end=4), "delta'' of layer 1, micro-batch 0 starts before delta of layer 2, "),
-    ("F", 1, 1, dict(start=1, end=3), "F of layer 1, micro-batch 1 starts on stage 1 before F of layer 1, "),
-    ("F", 1, 4, dict(version=0), "F of layer 1, micro-batch 4 uses version 0 of the weights; the newest is "),
-    ("delta'", 1, 4, dict(version=4), "delta' of layer 1, micro-batch 4 uses version 4 of the weights; F used "),
-    ("U", 2, 3, dict(version=3), "U of layer 2, mini-batch 3 makes version 3; it must be 4"),
-    ("U", 2, 3, dict(start=0, end=0), "the updates of layer 2 are out of order"),
-])  # fmt: skip
-def test_the_check_finds_damage(kind, layer, micro, changes, sentence):
-    line = layerpipe(TWO, 6)
-    assert line.check() == ()
-    problems = damaged(line, row_of(line, kind, layer, micro), **changes).check()
-    assert any(problem.startswith(sentence) for problem in problems), problems
-
-
-def test_the_check_finds_an_update_before_all_gradients_are_there():
-    early = [[("F", 0), ("F", 1), ("B", 1), ("U", 0), ("B", 0)], [("F", 0), ("F", 1), ("B", 1), ("B", 0), ("U", 0)]]
-    assert "U of layer 1, mini-batch 0 starts before G of layer 1, micro-batch 0 is done" in hand_made(
-        THREE_ON_TWO, early, micro_batches=2).check()  # fmt: skip
-
-
-def test_the_check_finds_a_send_that_is_late_or_missing():
-    line = layerpipe(TWO, 2, latency=2)
-    send = int(np.flatnonzero(line.tensor == TENSORS.index("a"))[0])
-    assert "send a of layer 1, micro-batch 0 over boundary 1 is missing" in damaged(line, send, micro=9).check()
-    late = damaged(line, send, start=100, end=102).check()
-    assert "F of layer 2, micro-batch 0 starts before send a of layer 1, micro-batch 0 over boundary 1 is done" in late
-
-
-# By hand, in pictures, in tables
+# By hand
 
 
 def test_a_hand_made_order_gives_the_same_as_the_schedule_it_copies():
@@ -298,18 +160,6 @@ def test_a_hand_made_order_gives_the_same_as_the_schedule_it_copies():
     assert own.operations == copied.operations
 
 
-def test_the_drawing():
-    lines = layerpipe(TWO, 1).ascii(11).splitlines()
-    assert lines[:2] == ["stage 1 FF....dddGG", "stage 2 ..FFddDGG.."]
-    assert lines[2].startswith("0 to 11 cycles.")
-
-
-def test_the_table():
-    frame = layerpipe(TWO, 3, latency=1).to_frame()
-    assert len(frame) == len(layerpipe(TWO, 3, latency=1)) and frame.isna().sum().sum() == 0
-    assert frame[frame.kind == "send"].tensor.value_counts().to_dict() == {"a": 3, "delta": 3, "W": 3, "delta''": 3}
-
-
 def test_the_same_comes_out_twice():
     assert layerpipe(TWO, 9, latency=1).operations == layerpipe(TWO, 9, latency=1).operations
 
@@ -321,14 +171,12 @@ def test_moved_fractions_stay_exact():
     assert line.period == found.period == Fraction(22, 3)
 
 
-def test_a_timeline_too_short_for_a_steady_state_has_no_period():
-    assert layerpipe(THREE, 1).period is None and gpipe(THREE, 1).period is None
-    assert gpipe(THREE, 3, micro_batches=2).period == gpipe(THREE, 3, micro_batches=2).latency()
-
-
 # Bad input
 
 BY_HAND = [[("F", 0), ("B", 0), ("U", 0)]] * 3
+OTHER = replace(THREE, costs=Costs.from_times([1, 2], 3, 4))
+MOVED = replace(TWO, costs=Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), moved=((1, 1, 2, 2),))
+SKIPPED = replace(TWO.costs, first_consumer=np.array([3, 3]))
 WRONG = Plan("by hand", THREE.costs, 2, ends=(1, 2))
 
 
@@ -336,13 +184,31 @@ WRONG = Plan("by hand", THREE.costs, 2, ends=(1, 2))
     (lambda: pipedream(THREE, 0), "batches is 0; it must be a whole number from 1 to"),
     (lambda: gpipe(THREE, 1, micro_batches=1.5), "micro_batches is 1.5; it must be a whole number from 1 to"),
     (lambda: pipedream(THREE, 10**9), "there would be about 12,000,000,000 operations; ask for at most 20,000,000"),
+    (lambda: pipedream(THREE, True), "batches is True; it must be a whole number from 1 to"),
+    (lambda: pipedream(THREE, 2.5), "batches is 2.5; it must be a whole number from 1 to"),
+    (lambda: pipedream(THREE, float("nan")), "batches is nan; it must be a whole number from 1 to"),
+    (lambda: gpipe(THREE, 10**400), "batches is 1000"),
+    (lambda: gpipe(THREE, 10**6, micro_batches=10**6), "there would be about 12,000,000,000,000 operations"),
+    (lambda: schedule(THREE, "gpipe", 2, model="1f1b"), "option of gpipe is 'model'; Known: 'micro_batches', "),
+    (lambda: layerpipe(OTHER), "the plan cannot be run: the stage ends are (1, 2, 3); they must not fall and must"),
+    (lambda: layerpipe(MOVED), "the plan cannot be run: layer 1 moves 2 of 0 delta work"),
+    (lambda: layerpipe(replace(TWO, costs=SKIPPED)), "the plan cannot be run: layer 1 feeds layer 3 first, but"),
+    (lambda: Costs.from_times([1, -2], 1, 1), "F of layer 2 is -2"),
+    (lambda: Costs.from_times([1, float("nan")], 1, 1), "F of layer 2 is nan"),
     (lambda: schedule(THREE, "gpip"), "schedule is 'gpip'; did you mean 'gpipe'?"),
     (lambda: layerpipe(THREE, model="1F1B"), "model is '1F1B'; Known: 'registered', '1f1b'"),
     (lambda: layerpipe("vgg16"), "plan is 'vgg16'; give a Plan, as a planner returns it"),
     (lambda: layerpipe(WRONG), "the plan cannot be run: the stage ends are (1, 2); they must not fall and must finish"),
-    (lambda: layerpipe(THREE, bandwidth=0), "bandwidth is 0; it must be a number above 0"),
-    (lambda: layerpipe(THREE, bandwidth="fast"), "bandwidth is 'fast'; it must be a number above 0"),
-    (lambda: layerpipe(THREE, latency=float("nan")), "latency is nan; it must be a number of at least 0"),
+    (lambda: layerpipe(THREE, bandwidth=0), "bandwidth is 0; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, bandwidth=float("nan")), "bandwidth is nan; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, bandwidth=float("inf")), "bandwidth is inf; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, bandwidth=True), "bandwidth is True; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, bandwidth=[8, -1]), "bandwidth is -1; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, latency=-1), "latency is -1; it must be a finite number of at least 0"),
+    (lambda: layerpipe(THREE, latency=10**400), "the timeline is longer than 64 bits hold"),
+    (lambda: layerpipe(THREE, latency=1.7e308), "the timeline is longer than a float holds; use fewer mini-batches"),
+    (lambda: layerpipe(THREE, bandwidth="fast"), "bandwidth is 'fast'; it must be a finite number above 0"),
+    (lambda: layerpipe(THREE, latency=float("nan")), "latency is nan; it must be a finite number of at least 0"),
     (lambda: layerpipe(THREE, latency=[1]), "latency has 1 entries; give one number, or one for each of 2 boundaries"),
     (lambda: layerpipe(THREE, 2).latency(2), "batch is 2; it must be a whole number from 0 to 1"),
     (lambda: layerpipe(THREE).ascii(5), "width is 5; it must be a whole number from 10 to 10000"),
@@ -373,6 +239,23 @@ def test_orders_that_wait_in_a_circle_are_named():
         "stage 2, which comes later on its stage, where F of layer 2, micro-batch 1 on stage 2 waits for F of layer 1, "
         "micro-batch 1 on stage 1, which comes later on its stage"
     )
+
+
+def test_a_long_circle_is_cut_short():
+    found = Plan("by hand", THREE.costs, 9, ends=(1, *[1] * 6, 2, 3))
+    forward = [("F", 0), ("F", 1), ("B", 0), ("U", 0), ("B", 1), ("U", 1)]
+    late = [("F", 0), ("B", 0), ("U", 0), ("F", 1), ("B", 1), ("U", 1)]
+    with pytest.raises(ValueError) as caught:
+        hand_made(found, [late, *[forward] * 8], latency=1)
+        hand_made(found, [late, *[forward] * 6, [("F", 1), *late[:3], *late[4:]], forward], latency=1)
+    assert str(caught.value).count("waits for") == 4 and "which comes later on its link, where" in str(caught.value)
+    assert re.search(r", and so on through \d+ more$", str(caught.value))
+
+
+def test_shares_of_a_real_plan_go_over_links_of_whole_bandwidth():
+    found = plan(costs("resnet50", Array(32, 32), batch=32), 12)
+    line = layerpipe(found, 3, bandwidth=1000)
+    assert line.scale == 1000 and line.start.dtype == np.int64 and line.check() == ()
 
 
 def test_a_timeline_longer_than_64_bits_is_refused():
