@@ -40,6 +40,8 @@ VARIATIONS = {
     "lp_fig2_retiming_steps": {"layers": 2, "stages": [1, 2]},
     "lp_fig3_delayed_gradients": {"delays": [0, 3], "samples": 400, "seeds": 2},
     "lp_fig5_delta_split": {"difference": 4},
+    "lp_fig5_timelines": {"difference": 4},
+    "lp_fig6_schedules": {"processors": 2, "larger": "sample4", "larger_processors": 2, "mini_batches": 16},
     "retiming_playground": {"graph": "biquad"},
     "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
 }
