@@ -15,16 +15,15 @@ from heapq import heappop, heappush
 import numpy as np
 import pandas as pd
 
-from lpkit.checks import choice, shown, whole_number
-from lpkit.plans import Plan, check_plan
+from lpkit.checks import choice, whole_number
 from lpkit.priorities import priorities
+from lpkit.schedule_input import counted
 from lpkit.timeline import KINDS, Timeline, moved_work
 
 __all__ = ["PRIORITIES", "deltas_first", "list_schedule"]
 
 PRIORITIES = ("critical_loop", "delta_first", "layer_order", "oldest")
 MODELS = {"registered": 2, "1f1b": 1}  # mini-batches under way for each stage that comes after
-MOST_OPERATIONS = 20_000_000
 DELTAS = tuple(KINDS.index(kind) for kind in ("delta", "delta'", "delta''"))
 
 Task = namedtuple("Task", "kind layer stage time needs")  # of any one mini-batch; needs are places of other tasks
@@ -59,7 +58,7 @@ def list_schedule(plan, batches=1, *, priority="critical_loop", model="registere
     ------
     ValueError
         If the plan cannot be run, the mini-batches are not a whole number of at least 1, the priority or model is
-        unknown, or a table leaves an operation out.
+        unknown, a table leaves an operation out, or the timeline is too long for 64 bits.
 
     Examples
     --------
@@ -72,10 +71,8 @@ def list_schedule(plan, batches=1, *, priority="critical_loop", model="registere
     [76, 76, 80, 80]
     """
     each = MODELS[choice(model, "model", tuple(MODELS))]
-    batches, tasks = whole_number(batches, "batches"), _tasks(_runnable(plan))
-    if batches * len(tasks) > MOST_OPERATIONS:
-        raise ValueError(f"there would be {batches * len(tasks):,} operations; ask for at most {MOST_OPERATIONS:,}, with "
-                         "fewer mini-batches")  # fmt: skip
+    batches = counted(plan, batches)
+    tasks = _tasks(plan)
     times, scale = _ticks([task.time for task in tasks], batches)
     ahead = [each * (len(plan.ends) - stage) + 1 for stage in range(1, len(plan.ends) + 1)]
     line = _Line(tasks, _ranks(plan, tasks, priority), ahead, batches, in_turn)
@@ -106,14 +103,6 @@ def deltas_first(timeline):
     return float((last < first)[both].mean()) if both.any() else 1.0
 
 
-def _runnable(plan):
-    if not isinstance(plan, Plan):
-        raise ValueError(f"plan is {shown(plan)}; give a Plan, as a planner returns it")
-    if problems := check_plan(plan):
-        raise ValueError(f"the plan cannot be run: {problems[0]}; choose another planner or mode")
-    return plan
-
-
 def _tasks(plan):
     """Operations of a mini-batch but updates: all F, then layer by layer back with G before delta."""
     costs, moved, errors = plan.costs, moved_work(plan), {}  # errors: what makes the error that a layer passes down
@@ -141,7 +130,10 @@ def _tasks(plan):
 def _ticks(times, batches):
     """Times as whole numbers of 1 / scale, and the scale; floats and 1 if one of them is a float."""
     if any(isinstance(time, float) for time in times):
-        return [float(time) for time in times], 1
+        ticks = [float(time) for time in times]
+        if not math.isfinite(sum(ticks) * batches):
+            raise ValueError("the timeline is longer than a float holds; use fewer mini-batches or a larger unit")
+        return ticks, 1
     scale = math.lcm(*(Fraction(time).denominator for time in times))
     ticks = [int(time * scale) for time in times]
     if sum(ticks) * batches >= 2**63:

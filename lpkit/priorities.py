@@ -20,7 +20,8 @@ from lpkit.checks import choice, shown
 from lpkit.costs import Costs
 from lpkit.derivation import split_delta
 from lpkit.moves import delay_gradients
-from lpkit.plans import Plan, check_plan, ratio
+from lpkit.plans import Plan, ratio
+from lpkit.schedule_input import runnable
 from lpkit.slack import slack
 from lpkit.timeline import moved_work
 
@@ -168,9 +169,7 @@ def _parts(plan_or_costs):
         return plan_or_costs, {}, lambda layer: None
     if not isinstance(plan_or_costs, Plan):
         raise ValueError(f"there are no operations in {shown(plan_or_costs)}; give a Plan or Costs")
-    if problems := check_plan(plan_or_costs):
-        raise ValueError(f"the plan cannot be run: {problems[0]}; choose another planner or mode")
-    return plan_or_costs.costs, moved_work(plan_or_costs), plan_or_costs.stage_of
+    return runnable(plan_or_costs).costs, moved_work(plan_or_costs), plan_or_costs.stage_of
 
 
 def _whole(costs):

@@ -217,7 +217,7 @@ def test_twenty_thousand_operations_take_less_than_half_a_second():
     (lambda: list_schedule(THREE.costs), "plan is Costs.*; give a Plan, as a planner returns it"),
     (lambda: list_schedule(Plan("by hand", THREE.costs, 2, ends=(1, 2, 3))), "the plan cannot be run: there are 3 stages"),
     (lambda: list_schedule(THREE, 0), "batches is 0; it must be a whole number from 1 to "),
-    (lambda: list_schedule(THREE, 10**8), "there would be 900,000,000 operations; ask for at most 20,000,000, with fewer"),
+    (lambda: list_schedule(THREE, 10**8), "there would be about 1,200,000,000 operations; ask for at most 20,000,000, with"),
     (lambda: list_schedule(THREE, priority="critical"), "priority is 'critical'; did you mean 'critical_loop'"),
     (lambda: list_schedule(THREE, model="2f2b"), "model is '2f2b'; Known: 'registered', '1f1b'"),
     (lambda: list_schedule(THREE, priority=priorities(THREE).drop(columns="rank")),
@@ -228,6 +228,8 @@ def test_twenty_thousand_operations_take_less_than_half_a_second():
      "the rank of F of layer 1 is 0.5; it must be a whole number from 0 to "),
     (lambda: list_schedule(Plan("by hand", Costs.from_times([2**61], 2**61, 0, unit="cycles"), 1, ends=(1,)), 3),
      "the timeline is longer than 64 bits hold .in units of 1/1.; use fewer mini-batches or costs in a larger unit"),
+    (lambda: list_schedule(Plan("by hand", Costs.from_times([1e308], 5e307, 0), 1, ends=(1,)), 3),
+     "the timeline is longer than a float holds; use fewer mini-batches or a larger unit"),
 ])  # fmt: skip
 def test_bad_input_is_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}") as caught:
