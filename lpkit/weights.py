@@ -64,13 +64,12 @@ def read_parameters(path, network):
     (Parameters(W=array([[1., 2.]], dtype=float32), bias=array([3.], dtype=float32)),)
     """
     path, wanted = Path(path), _wanted(network)
+    content = io.BytesIO(_bytes(path))
     try:
-        with zipfile.ZipFile(io.BytesIO(_bytes(path))) as archive:
+        with zipfile.ZipFile(content) as archive:
             return _parameters(archive, wanted)
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        why = " ".join(str(error).split())[:200]
+    except Exception as error:  # noqa: BLE001 - damaged bytes raise nearly anything (zip, header, codec)
+        why = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{str(path)!r} holds no weights of {network.name} ({why}); it may be cut off") from None
 
 
