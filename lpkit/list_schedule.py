@@ -63,6 +63,7 @@ def list_schedule(plan, batches=1, *, priority="critical_loop", model="registere
     Examples
     --------
     >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
     >>> plan = Plan("by hand", Costs.from_times([4, 2, 2], 2, [2, 2, 2], unit="cycles"), 2, ends=(1, 3))
     >>> line = list_schedule(plan, 6)
     >>> line.period, line.makespan, line.check(), deltas_first(line)
@@ -88,6 +89,7 @@ def deltas_first(timeline):
     Examples
     --------
     >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
     >>> from lpkit.schedule import layerpipe, pipedream
     >>> plan = Plan("by hand", Costs.from_times([4, 2, 2], 2, [2, 2, 2], unit="cycles"), 2, ends=(1, 3))
     >>> deltas_first(layerpipe(plan, 6)), deltas_first(pipedream(plan, 6))
