@@ -58,7 +58,8 @@ def interleaved(plan, batches=1, *, processors=None, micro_batches=4, delta_firs
                for block in (*((k, what, n * M + m) for k, what, m in order[p - 1]),
                              *((k, "U", n) for k in range(p, P * v + 1, P)))]
               for p in range(1, P + 1)]  # fmt: skip
-    return timeline_of(plan, "interleaved", blocks, batches, M, bandwidth, latency, processors=tuple(range(1, P + 1)) * v)
+    own = tuple(range(1, P + 1)) * v
+    return timeline_of(plan, "interleaved", blocks, batches, M, bandwidth, latency, processors=own)
 
 
 def _split(plan, processors, micro_batches):
@@ -66,7 +67,7 @@ def _split(plan, processors, micro_batches):
     stages = len(plan.ends)
     P = stages if processors is None else whole_number(processors, "processors", most=stages)
     if stages % P:
-        raise ValueError(f"the plan has {stages} stages for {P} processors; interleaving needs a multiple of {P} stages")
+        raise ValueError(f"the plan has {stages} stages for {P} processors; interleaving needs a multiple of {P}")
     if stages > P and micro_batches % P:
         raise ValueError(f"micro_batches is {micro_batches}; interleaving needs a multiple of the {P} processors")
     return P, stages // P

@@ -26,7 +26,8 @@ def sequential(plan, batches=1, *, bandwidth=None, latency=0):
     """One operation at a time in the whole pipeline: the stages wait for each other.
 
     A single worker takes turns through all stages, so that the period is the whole work. The measures of the timeline
-    stay those of the stages, as if each had a processor that waits for the others. `bandwidth` and `latency` are explained at `layerpipe`.
+    stay those of the stages, as if each had a processor that waits for the others. `bandwidth` and `latency` are
+    explained at `layerpipe`.
 
     Raises
     ------

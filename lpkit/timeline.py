@@ -147,8 +147,8 @@ class Timeline:
     def period(self):
         """Mean time of a mini-batch in the steady state, or None where the timeline is too short to have one.
 
-        Taken at the processor that works most, from the ends of its mini-batches as long as it still takes new ones in. The
-        steps between them must repeat, one by one or in groups (slow links make groups), to the last step.
+        Taken at the processor that works most, from the ends of its mini-batches as long as it still takes new ones in.
+        The steps between them must repeat, one by one or in groups (slow links make groups), to the last step.
         """
         busy = self._busy_ticks()
         at = self.processor == busy.index(max(busy)) + 1
@@ -228,7 +228,7 @@ class Timeline:
         return np.split(order, np.searchsorted(self.layer[order], np.arange(2, len(self.plan.costs) + 1)))
 
     def ascii(self, width=72):
-        """A drawing for a terminal: a line a processor (or stage, where that is the same), each character the operation at that time.
+        """A drawing for a terminal: a line a stage (or processor of several), a character the operation at that time.
 
         Raises
         ------

@@ -11,7 +11,7 @@ LETTERS = "FddDG"  # of KINDS; the others take no time of a processor
 
 
 def drawn(timeline, width):
-    """A line a processor (or stage, where that is the same), each character the operation at that time.
+    """A line a stage (or processor of several), each character the operation at that time.
 
     Raises
     ------

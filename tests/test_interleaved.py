@@ -96,7 +96,7 @@ def test_the_drawing_has_a_line_a_processor():
 
 
 @pytest.mark.parametrize("options, sentence", [
-    (dict(processors=2), "the plan has 3 stages for 2 processors; interleaving needs a multiple of 2 stages"),
+    (dict(processors=2), "the plan has 3 stages for 2 processors; interleaving needs a multiple of 2"),
     (dict(processors=0), "processors is 0; it must be a whole number from 1 to 3"),
     (dict(processors=4), "processors is 4; it must be a whole number from 1 to 3"),
 ])  # fmt: skip
