@@ -13,7 +13,6 @@ import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.patheffects import withStroke
 
 from lpkit.checks import plain, shown
 from lpkit.gantt_places import PARTS, at_processors, boxes_of, corners, lanes_of, runs_of
@@ -41,7 +40,6 @@ LOOKS = {
     "send delta''": ("white", COLORS["delta"], "//////"),
     "send W": (COLORS["weights"], "white", None),
 }
-PLAIN = [PARTS.index(name) for name in "FG"]  # light, without a hatch
 LABELS = {"delta'": "delta' (stays)", "delta''": "delta'' (of the stage before)"}
 
 
@@ -224,12 +222,12 @@ def _numbers(axis, line, boxes, points):
     runs = runs_of(boxes, boxes["part"], micro)
     texts = line.micro[runs["row"]].astype(str)
     room = (runs["right"] - runs["left"]) * points
-    fits = (room > DIGIT * np.char.str_len(texts) + 2) & (line.target[runs["row"]] == 0)
-    ring = withStroke(linewidth=2, foreground="white")  # hatches and the dark green would hide a number
+    fits = (room > DIGIT * np.char.str_len(texts) + 4) & (line.target[runs["row"]] == 0)
+    pill = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a hatch would hide a number
     for i in np.flatnonzero(fits).tolist():
         axis.text((runs["left"][i] + runs["right"][i]) / 2, (runs["top"][i] + runs["bottom"][i]) / 2 + 0.005, texts[i],
                   ha="center", va="center", fontsize=7.5, zorder=5,
-                  path_effects=[] if runs["part"][i] in PLAIN else [ring])  # fmt: skip
+                  bbox=pill if LOOKS[PARTS[runs["part"][i]]][2] else None)  # fmt: skip
 
 
 def _outline(axis, boxes, path):

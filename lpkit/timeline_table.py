@@ -1,0 +1,78 @@
+"""What people ask of schedules, side by side: one row a timeline.
+
+Source: LayerPipe (ICCAD 2021), Fig. 6, for what is compared.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from lpkit.checks import shown
+from lpkit.plans import ratio
+from lpkit.timeline import Timeline
+from lpkit.timeline_paths import boundary_bytes
+
+__all__ = ["timeline_table"]
+
+
+def timeline_table(timelines):
+    """The measures of several timelines as a table.
+
+    Period and bytes are those of a micro-batch, so that schedules with a flush, whose mini-batch is several of them,
+    stand beside those without; without a flush it is the mini-batch itself.
+
+    Parameters
+    ----------
+    timelines : mapping of str to Timeline
+
+    Returns
+    -------
+    pandas.DataFrame
+        schedule (the name given); period (None where the timeline is too short to have one), fill, drain and latency
+        (of the mini-batch in the middle), as floats in the unit of the costs; bubbles, the share of all time; and as
+        text, with spaces between: utilisation in percent and micro-batches in flight of each processor, versions of
+        the weights of each stage (the most of a layer of it), megabytes over each boundary.
+
+    Raises
+    ------
+    ValueError
+        If this is no mapping to timelines.
+
+    Examples
+    --------
+    >>> import lpkit as lp
+    >>> from lpkit.schedule import layerpipe
+    >>> plan = lp.plan(lp.Costs.from_times([2, 2], 2, [2, 4], cut_bytes=[8e6], unit="cycles"), 2)
+    >>> table = timeline_table({"S late": layerpipe(plan, 12, model="1f1b"), "2 S late": layerpipe(plan, 12)})
+    >>> table[["schedule", "period", "fill", "latency", "versions", "megabytes"]].values.tolist()
+    [['S late', 8.0, 12.0, 16.0, '2 1', '16'], ['2 S late', 8.0, 12.0, 24.0, '3 1', '16']]
+    """
+    if not isinstance(timelines, Mapping) or not all(isinstance(line, Timeline) for line in timelines.values()):
+        raise ValueError(f"timelines is {shown(timelines)}; give a mapping of names to timelines")
+    return pd.DataFrame([{"schedule": name, **_row(line)} for name, line in timelines.items()])
+
+
+def _row(line):
+    period = line.period
+    return {
+        "period": None if period is None else float(ratio(period, line.micro_batches)),
+        "fill": float(line.fill), "drain": float(line.drain), "latency": float(line.latency(line.batches // 2)),
+        "bubbles": float(line.bubble_share), "utilisation": _listed(round(100 * float(share)) for share in line.utilisation),
+        "in flight": _listed(line.in_flight), "versions": _listed(_versions(line)),
+        "megabytes": _listed(f"{size / 1e6:.3g}" for size in _bytes(line)),
+    }  # fmt: skip
+
+
+def _versions(line):
+    return [max((line.weight_versions[layer - 1] for layer in layers), default=0) for layers in line.plan.stages]
+
+
+def _bytes(line):
+    """Over each boundary, both ways, for a micro-batch."""
+    crossed = boundary_bytes(line)
+    count = line.batches * line.micro_batches
+    return [float(crossed.loc[crossed["boundary"] == k, "bytes"].sum()) / count for k in range(1, line.stages)]
+
+
+def _listed(values):
+    return " ".join(map(str, values))
