@@ -6,6 +6,7 @@ Network     layers (`Conv`, `Dense`, ...) as a graph; built in by name: ``networ
 Array       a systolic array, rows x columns and what stays in place: ``Array(64, 64, "ws")``
 Costs       cycles of F, G and delta, and bytes, one row a layer: ``costs("vgg16", Array(64, 64), batch=32)``
 Plan        layers on stages and the delta work that moves up a stage: ``plan(costs, processors=4)``
+Timeline    which stage works on what from when to when: ``schedule(plan, "layerpipe", batches=12)``
 Reading     a named set of the modelling choices a paper leaves open: ``READINGS["closest"]``
 sweep       all of this over a grid, as a tidy table
 DFG         a data-flow graph with delays, such as ``backprop_dfg(4)``; `lpkit.dfg`, `lpkit.retiming` bound and retime it
@@ -32,23 +33,30 @@ from lpkit.partition import (
     PLANNERS, Certificate, Plan, algorithm1, check_plan, communication, equal_layers, optimal, pipedream, plan,
     verify_optimal,
 )  # fmt: skip
+from lpkit.list_schedule import list_schedule
+from lpkit.plan_reader import read_plan
 from lpkit.planfile import stage_table, write_plan
+from lpkit.priorities import priorities
 from lpkit.publish import publish
 from lpkit.reconstruction import sample_candidates
 from lpkit.retiming import derive, min_period, min_registers, retime
 from lpkit.run import notebook_ids, title
+from lpkit.schedule import SCHEDULES, hand_made, schedule
 from lpkit.sensitivity import SENSITIVITY_VALUES, sensitivity, sensitivity_summary
 from lpkit.summary import flat_from, gains, saturation, speedup_summary
 from lpkit.sweep import sweep
 from lpkit.systolic import Array, Gemm, cycles, gemm_cycles, gemms, report
+from lpkit.timeline import Timeline
 
 __all__ = [
-    "NETWORKS", "PLANNERS", "READINGS", "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv",
-    "ConvTranspose", "Costs", "DFG", "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "Network", "Node", "Plan", "Pool",
-    "Reading", "SENSITIVITY_VALUES", "Table", "algorithm1", "backprop_dfg", "check_plan", "claims", "communication", "costs", "cycles", "derive",
-    "equal_layers", "flat_from", "gains", "gemm_cycles", "gemms", "iteration_bound", "min_period", "min_registers", "network", "notebook_ids", "optimal", "pipedream",
-    "plan", "plots", "publish", "read_claims", "read_csv", "reading", "report", "retime", "sample_candidates", "saturation",
-    "sensitivity", "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
+    "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv", "ConvTranspose", "Costs", "DFG",
+    "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "NETWORKS", "Network", "Node", "PLANNERS", "Plan", "Pool",
+    "READINGS", "Reading", "SCHEDULES", "SENSITIVITY_VALUES", "Table", "Timeline", "algorithm1", "backprop_dfg",
+    "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "flat_from", "gains",
+    "gemm_cycles", "gemms", "hand_made", "iteration_bound", "list_schedule", "min_period", "min_registers", "network",
+    "notebook_ids", "optimal", "pipedream", "plan", "plots", "priorities", "publish", "read_claims", "read_csv",
+    "read_plan", "reading", "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity",
+    "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
     "verify_optimal", "write_csv", "write_plan",
 ]  # fmt: skip
 
