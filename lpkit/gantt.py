@@ -63,7 +63,8 @@ def gantt(timeline, *, first=None, last=None, critical=True, title=""):
     Raises
     ------
     ValueError
-        If this is no timeline, takes no time, or nothing of it lies between `first` and `last`.
+        If this is no timeline, takes no time, or is over before `first`, or `first` is not before `last`; or if it has
+        no critical path, as a timeline with gaps that was not made by a schedule, and `critical` is true.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def _panel(axis, line, lanes, window, size, critical):
 def _bubbles(axis, lanes, window, end):
     """Grey behind the operations of each processor, as far as the timeline goes: what is still seen of it is idle."""
     tops, bottoms = np.array([edges for (_, target), edges in lanes.items() if not target]).T
-    left, right = np.full_like(tops, window[0]), np.full_like(tops, min(window[1], float(end)))
+    left, right = np.full_like(tops, window[0]), np.full_like(tops, np.clip(float(end), *window))
     axis.add_collection(PolyCollection(corners(left, right, tops, bottoms), facecolor=BUBBLE, lw=0, label="bubble",
                                        zorder=1))  # fmt: skip
 

@@ -206,6 +206,14 @@ def test_several_share_the_axis_of_time():
     assert times(figure.axes[1], "bubble")[0][1] == lines["LayerPipe"].makespan
 
 
+def test_a_panel_that_is_over_stays_empty():
+    lines = {"long": schedule(moved(), "sequential", 3), "short": pipedream(moved(), 1)}
+    figure = gantts(lines, first=lines["short"].makespan + 1)
+    assert not names(figure.axes[1]) & set(LOOKS) and numbers(figure.axes[1]) == []
+    assert {right - left for left, right in times(figure.axes[1], "bubble")} == {0}
+    figure.savefig(io.BytesIO(), format="png")
+
+
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_renders_without_a_warning_and_leaves_no_trace(kind):
     before = copy.deepcopy(dict(matplotlib.rcParams))
