@@ -47,6 +47,8 @@ class Task:
 class Outcome:
     """How it went: the error in one line ("" if none), the seconds taken; skipped if it had been done before.
 
+    `absent` names a library that is not installed here and without which the notebook was left alone.
+
     Examples
     --------
     >>> print(Outcome("lp_table1", 1.62))
@@ -57,12 +59,15 @@ class Outcome:
     seconds: float
     error: str = ""
     skipped: bool = False
+    absent: str = ""
 
     @property
     def ok(self):
         return not self.error
 
     def __str__(self):
+        if self.absent:
+            return f"{self.id:<32}    left alone: it needs {self.absent}, which is not installed here"
         verdict = "unchanged, done before" if self.skipped else "ok" if self.ok else f"failed: {self.error}"
         return f"{self.id:<32} {self.seconds:>7.1f} s  {verdict}"
 

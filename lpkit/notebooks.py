@@ -5,13 +5,15 @@ Jupyter, so that listing works with the bare library.
 """
 
 import json
+from importlib.util import find_spec
 
 from lpkit import paths
 from lpkit.checks import read_text, unknown_name
 
-__all__ = ["notebook_ids", "read_notebook", "title", "joined", "tags", "normalise", "notebook_text"]
+__all__ = ["notebook_ids", "read_notebook", "title", "joined", "tags", "missing", "normalise", "notebook_text"]
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+REQUIRES = "requires-"  # begins a tag that names a library
 WIDGET = "application/vnd.jupyter.widget-view+json"
 OTHER_PICTURES = ("image/svg+xml", "image/jpeg", "image/gif", "application/pdf")
 
@@ -94,6 +96,22 @@ def tags(cell):
     ['parameters']
     """
     return list(cell.get("metadata", {}).get("tags", []))
+
+
+def missing(id, *, root=None):
+    """Libraries that notebook `id` says it needs, by a tag such as ``requires-torch`` on a cell, and that are not here.
+
+    A notebook that needs more than the extra ``notebooks`` is left alone where that is not installed, and so are its
+    committed results.
+
+    Examples
+    --------
+    >>> missing(notebook_ids()[0])
+    []
+    """
+    found = [tag for cell in read_notebook(id, root=root)["cells"] for tag in tags(cell)]
+    names = dict.fromkeys(tag.removeprefix(REQUIRES) for tag in found if tag.startswith(REQUIRES))
+    return [name for name in names if find_spec(name) is None]
 
 
 def normalise(notebook):

@@ -43,7 +43,7 @@ class Shown:
         return f"{'figure' if self.png else 'table'}: {self.name}"
 
 
-def publish(name, figure=None, *, table=None, caption="", folder=None):
+def publish(name, figure=None, *, table=None, caption="", measured=False, folder=None):
     """Show `figure` and, where told to, write it with the `table` behind it and its `caption`.
 
     Written are figures/<name>.svg, .png, .md (the caption) and .json (versions, sha256 of the table), and
@@ -58,6 +58,9 @@ def publish(name, figure=None, *, table=None, caption="", folder=None):
         Its index is written only when it is named. Floats keep 12 digits.
     caption : str
         One paragraph: what is seen, under which assumptions.
+    measured : bool
+        Whether the numbers of the table were measured on this machine, so that another run has others; `check` then
+        compares its text and form only.
 
     Raises
     ------
@@ -73,7 +76,7 @@ def publish(name, figure=None, *, table=None, caption="", folder=None):
     shown = Shown(name, None if figure is None else _drawn(figure, "png", SCREEN_DPI))
     folder = folder or os.environ.get(OUT)
     if folder:
-        _write(Path(folder), name, figure, table, caption)
+        _write(Path(folder), name, figure, table, caption, measured)
     return shown
 
 
@@ -105,7 +108,7 @@ def _check(name, figure, table, caption):
         raise ValueError(f"{name!r} has no caption; say in a paragraph what is seen and under which assumptions")
 
 
-def _write(folder, name, figure, table, caption):
+def _write(folder, name, figure, table, caption, measured):
     drawn = folder / "figures" / name
     csv = None if table is None else _csv(table).encode()
     if figure is not None:
@@ -115,6 +118,7 @@ def _write(folder, name, figure, table, caption):
         write_atomically(folder / "data" / "results" / f"{name}.csv", csv)
     write_atomically(f"{drawn}.md", caption.strip() + "\n")
     entry = {"versions": versions(), "results_sha256": csv and hashlib.sha256(csv).hexdigest()}
+    entry |= {"measured": True} if measured else {}
     write_atomically(f"{drawn}.json", json.dumps(entry, indent=1, sort_keys=True) + "\n")
 
 

@@ -18,7 +18,7 @@ from lpkit.checks import shown, whole_number, write_atomically
 from lpkit.compare import TOLERANCE, Difference, differences, strays
 from lpkit.deliver import STATE, check_folder, deliver, manifest, sources
 from lpkit.execute import Outcome, Task, execute_all, needs_papermill
-from lpkit.notebooks import notebook_ids, read_notebook, title
+from lpkit.notebooks import missing, notebook_ids, read_notebook, title
 from lpkit.parameters import parameters, values
 from lpkit.publish import versions
 
@@ -80,7 +80,8 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
 
     Without `out`, results go to figures/ and data/results/ of the repository and the notebooks there are refreshed;
     with it, to the same folders in `out`. A notebook that fails is kept beside its log in failed/ of `out` (without
-    it, of .lpkit/ in the repository). Notebooks whose id begins with ``00_`` are executed after all others.
+    it, of .lpkit/ in the repository). Notebooks whose id begins with ``00_`` are executed after all others. One that needs
+    a library that is not installed (see `lpkit.notebooks.missing`) is left alone, and so is what is committed of it.
 
     Parameters
     ----------
@@ -144,12 +145,14 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
     with tempfile.TemporaryDirectory(prefix="lpkit-check-") as scratch:
         batch = run(ids, jobs=jobs, out=scratch, timeout=timeout, root=root, say=say)
         failed = [Difference(o.id, f"notebooks/{o.id}.ipynb", "", "runs", o.error) for o in batch.outcomes if not o.ok]
-        ran = [outcome.id for outcome in batch.outcomes if outcome.ok]
+        ran = [outcome.id for outcome in batch.outcomes if outcome.ok and not outcome.absent]
+        alone = sum(bool(outcome.absent) for outcome in batch.outcomes)
         found = [d for id in ran for d in differences(id, root, batch.folder, tolerance=tolerance)]
     found = (*failed, *found, *(strays(root) if ids == notebook_ids(root) else ()))
     for difference in found:
         say(str(difference))
-    say(f"{len(ids)} notebooks checked, {len(found) or 'no'} differences")
+    left = f", {alone} left alone" if alone else ""
+    say(f"{len(ids) - alone} notebooks checked{left}, {len(found) or 'no'} differences")
     return Check(tuple(ids), found)
 
 
@@ -183,6 +186,8 @@ def _run(tasks, chosen, jobs, fresh, root, folder, say):
     inputs = {id: _hash([shared, settings, sources(read_notebook(id, root=root))]) for id, settings in chosen.items()}
     finished = {} if fresh else _finished(folder)
     outcomes = {id: Outcome(id, 0, skipped=True) for id in chosen if finished.get(id) == inputs[id]}
+    absent = {id: " and ".join(missing(id, root=root)) for id in chosen}
+    outcomes |= {id: Outcome(id, 0, absent=absent[id]) for id in chosen if absent[id]}
     note = folder / STATE / "batch.json"
     with _progress(len(chosen), say) as tell:
         for outcome in outcomes.values():

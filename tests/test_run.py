@@ -14,7 +14,7 @@ import pytest
 from lpkit import paths
 from lpkit.compare import Difference, compare_tables, differences, strays
 from lpkit.execute import Outcome, Task, execute
-from lpkit.notebooks import KERNELSPEC, normalise, notebook_ids, notebook_text, read_notebook, title
+from lpkit.notebooks import KERNELSPEC, missing, normalise, notebook_ids, notebook_text, read_notebook, title
 from lpkit.parameters import parameters, values
 from lpkit.publish import OUT, publish
 from lpkit.run import check, run
@@ -733,3 +733,41 @@ def test_broken_manifest(tmp_path, text):
     (tmp_path / "figures/manifest.json").write_text(text)
     with pytest.raises(ValueError, match="is not a manifest of figures; restore it, or remove it and run all"):
         list(strays(tmp_path))
+
+
+def test_a_notebook_that_needs_what_is_not_installed_is_left_alone(tmp_path):
+    """Executed it would fail; its committed results stay, and are no strays."""
+    path = notebook(tmp_path, "deep", "import no_such_library", PUBLISH.replace("NAME", "deep"))
+    tagged = json.loads(path.read_text())
+    tagged["cells"][2]["metadata"]["tags"] = ["requires-no_such_library", "requires-json"]
+    path.write_text(json.dumps(tagged))
+    entry = {"deep": {"notebook": "deep", "parameters": {}, "results_sha256": None, "versions": {}}}
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "manifest.json").write_text(json.dumps(entry))
+    (tmp_path / "figures" / "deep.md").write_text("Caption.\n")
+    before, said = tree(tmp_path), []
+    assert missing("deep", root=tmp_path) == ["no_such_library"]
+    assert run(root=tmp_path, say=said.append).exit_code == 0
+    assert check(root=tmp_path, say=said.append).exit_code == 0
+    assert tree(tmp_path) == before
+    assert said[0].split(None, 1) == ["deep", "left alone: it needs no_such_library, which is not installed here"]
+    assert said[-1] == "0 notebooks checked, 1 left alone, no differences"
+
+
+def test_measured_tables_are_compared_by_form_and_text(tmp_path):
+    """Numbers of another run may differ; a name, a row or a column may not. A table that is not measured stays exact."""
+    def publish_in(folder, name, rows, measured):
+        made = tmp_path / folder
+        publish(name, table=rows, caption="Times.", measured=measured, folder=made)
+        entry = json.loads((made / "figures" / f"{name}.json").read_text())
+        book = made / "figures" / "manifest.json"
+        entries = json.loads(book.read_text()) if book.exists() else {}
+        book.write_text(json.dumps(entries | {name: entry | {"notebook": "a", "parameters": {}}}))
+
+    for folder, ms, stage in (("root", 1.25, "one"), ("same", 7, "one"), ("other", 7, "two")):
+        for name, measured in (("a", False), ("a_measured", True)):
+            publish_in(folder, name, {"stage": [stage], "ms": [ms]}, measured)
+    found = {here: [str(d) for d in differences("a", tmp_path / "root", tmp_path / here)] for here in ("same", "other")}
+    assert found["same"] == ["a: data/results/a.csv, row 1, ms: committed 1.25, here 7"]
+    assert found["other"][-1] == "a: data/results/a_measured.csv, row 1, stage: committed one, here two"
+    assert len(found["other"]) == 3
