@@ -13,6 +13,7 @@ import click
 
 from lpkit.command_data import data
 from lpkit.partition import PLANNERS
+from lpkit.schedule import SCHEDULES
 from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
 
 __all__ = ["main"]
@@ -63,7 +64,7 @@ def _each_export(arguments):
     """
     spread, names = [], 0  # names: file names met in a row since --export; the network comes first
     for argument in arguments:
-        names = 1 if argument == "--export" else names + 1 if names and argument.endswith((".json", ".csv")) else 0
+        names = 1 if argument == "--export" else names + 1 if names and argument.endswith((".json", ".csv", ".txt")) else 0
         spread += ["--export", argument] if names > 2 and len(spread) > 1 and spread[1][0] != "-" else [argument]
     return spread
 
@@ -172,41 +173,77 @@ def _number(value):
 
 @cli.command()
 @NAMED
-@click.option("-P", "--processors", default="4", show_default=True, metavar="N")
+@click.option("-P", "--processors", metavar="N", help="[default: 4]")
 @cost_options
-@click.option("--planner", default="optimal", show_default=True, metavar="|".join(PLANNERS))
+@click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
 @click.option("--compare", is_flag=True, help="Print the period of every planner.")
-@click.option("--export", multiple=True, metavar="FILE...",
-              help="Write the plan as FILE.json, the stages as FILE.csv; several files may follow.")
+@click.option("--schedule", metavar="|".join(SCHEDULES), help="Run the plan, and print period, fill, drain, latency.")
+@click.option("--batches", metavar="N", help="Mini-batches of the schedule.  [default: 12]")
+@click.option("--micro-batches", metavar="N", help="Of each mini-batch; the costs are then of one.  [default: 4]")
+@click.option("--bandwidth", metavar="BYTES", help="Of each link in a unit of time; without it sends take none.")
+@click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
+@click.option("--clock", metavar="HZ", help="Cycles a second in trace.json; without it a cycle is shown as 1 us.")
+@click.option("--export", "files", multiple=True, metavar="FILE...", help="Write files; names say what: plan.json, "
+              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv.")
 @AS_JSON
-def plan(source, processors, planner, compare, export, as_json, **choices):
-    """Split NETWORK over processors so that the slowest is as fast as can be."""
-    from lpkit.checks import check_writable, write_all
-    from lpkit.partition import plan as make
-    from lpkit.planfile import plan_text, stage_table, to_dict
-    from lpkit.sources import layer_costs
-    from lpkit.sweep import OPTIONS
+def plan(source, compare, schedule, batches, micro_batches, bandwidth, drawn, clock, files, as_json, **choices):
+    """Split NETWORK over processors so that the slowest is as fast as can be.
 
-    found = layer_costs(source, **choices)
-    made = make(found, _whole(processors), planner, **OPTIONS.get(planner, {}))
-    texts = {path: plan_text(made, path) for path in export}  # all names and places are checked before any is written
-    for path in texts:
-        check_writable(path)
-    write_all(texts)
-    if as_json:
-        return _dump(to_dict(made) | ({"compare": _compared(found, made).to_dict("records")} if compare else {}))
-    click.echo(f"{found.name}: {planner}, {len(made.ends)} stages")
+    NETWORK may also be a plan.json that was exported before.
+    """
+    from lpkit import plan_command as command
+    from lpkit.exports import export
+    from lpkit.planfile import to_dict
+
+    made = command.planned(source, **choices)
+    line = command.scheduled(made, schedule, batches=batches, micro_batches=micro_batches, bandwidth=bandwidth)
+    _needs_schedule(line, drawn, clock)
+    command.refuse_overwriting(source, files)
+    channels = command.channels_of(source) if files else None
+    export(made, files, timeline=line, channels=channels, clock=command.number(clock))
+    table = command.compared(made) if compare else None
+    if not as_json:
+        return _show_plan(made, table, line, drawn)
+    _dump(to_dict(made) | ({} if table is None else {"compare": table.to_dict("records")}) | _timeline(line, drawn))
+
+
+def _needs_schedule(line, drawn, clock):
+    for option, given in (("--ascii", drawn), ("--clock", clock is not None)):
+        if given and line is None:
+            raise ValueError(f"{option} has no meaning without a schedule; give --schedule layerpipe or another")
+
+
+def _timeline(line, drawn):
+    """What ``--json`` adds of a timeline."""
+    from lpkit.schedule_report import measures
+
+    return {} if line is None else {"timeline": measures(line) | ({"ascii": line.ascii(_width())} if drawn else {})}
+
+
+def _show_plan(made, compared, line, drawn):
+    """A plan, and its timeline if there is one, for people."""
+    from lpkit.planfile import stage_table
+
+    click.echo(f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages")
     _show(stage_table(made), False, foot=_summary(made))
-    if compare:
-        _show(_compared(found, made), False)
+    if compared is not None:
+        _show(compared, False)
+    if line is not None:
+        _show_timeline(line, drawn)
 
 
-def _whole(text):
-    """A number from the command line; what is not one is refused further in, with the option's name."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
+def _show_timeline(line, drawn):
+    from lpkit.schedule_report import measures, processor_table
+
+    found = measures(line)
+    each = f" of {line.micro_batches} micro-batches" if line.micro_batches > 1 else ""
+    click.echo(f"{line.schedule}, {line.batches} mini-batch{'es' * (line.batches > 1)}{each}, in {found['unit']}:")
+    period = "none, too few mini-batches to tell" if found["period"] is None else _number(found["period"])
+    times = [f"{name} {_number(found[name])}" for name in ("fill", "drain", "latency", "makespan")]
+    click.echo(f"period {period}, {', '.join(times)}, bubbles {found['bubble_share']:.1%}")
+    _show(processor_table(line), False)
+    if drawn:
+        click.echo(line.ascii(max(20, min(_width() - len(f"stage {line.stages} "), 10_000))))
 
 
 def _summary(made):
@@ -215,25 +252,6 @@ def _summary(made):
     if made.certificate is not None:
         lines.append(made.certificate.text)
     return lines + [f"note: {note}" for note in made.notes]
-
-
-def _compared(found, made):
-    """Every planner on the same costs: period ratio, time reduction and throughput gain against PipeDream."""
-    import pandas as pd
-
-    from lpkit.partition import plan as make
-    from lpkit.sweep import OPTIONS
-
-    plans = {name: make(found, made.processors, name, **OPTIONS.get(name, {})) for name in PLANNERS
-             if name != made.planner.split()[0]}
-    plans = {name: plans.get(name, made) for name in PLANNERS}
-    old = float(plans["pipedream"].period)
-    ratios = {name: old / float(p.period) if p.period else 1.0 for name, p in plans.items()}
-    return pd.DataFrame([
-        {"planner": name, "period": float(p.period), "speedup": float(p.speedup), "period ratio": ratios[name],
-         "time reduction": 1 - 1 / ratios[name], "throughput gain": ratios[name] - 1}
-        for name, p in plans.items()
-    ])
 
 
 @cli.command()

@@ -111,8 +111,8 @@ def _scale(timeline, clock):
 def _spans(timeline, factor):
     """Start and length of each row in microseconds."""
     factor = Fraction(factor) / timeline.scale
-    starts, ends = ([_us(tick, factor) for tick in column.tolist()] for column in (timeline.start, timeline.end))
-    return [(start, end - start) for start, end in zip(starts, ends)]
+    return [(_us(start, factor), _us(end - start, factor))
+            for start, end in zip(timeline.start.tolist(), timeline.end.tolist())]
 
 
 def _us(time, factor):

@@ -61,8 +61,9 @@ def read_torch(module, sample, *, batch_dimension=0, method=None, strict=False, 
     found = _steps(torch, module, inputs, method)
     build = Builder(_sample(inputs, axis), fixed=dict(found.fixed))
     build.begin([(f"input{number}", key, dims) for number, (key, dims) in enumerate(found.inputs, 1)])
+    read = {ref.key for step in found.steps for ref in torch_ops.tensors(step.arguments)}
     for step in found.steps:
-        _add(build, step)
+        _add(build, _without_leftovers(step, read))
     network = build.network(title_of(name or type(module).__name__))
     report_missing(network, strict)
     return network
@@ -117,6 +118,11 @@ def _tried(torch, module, inputs, method):
     text = " ".join(str(reason).split())
     raise ValueError(f"the module {type(reason).__name__ and type(module).__name__} fails on the sample: "
                      f"{text[:160]}{'...' * (len(text) > 160)}") from None
+
+
+def _without_leftovers(step, read):
+    """A step with its first result, and those others that something reads (no statistics kept for a backward pass)."""
+    return step._replace(results=[ref for place, ref in enumerate(step.results) if not place or ref.key in read])
 
 
 def _add(build, step):

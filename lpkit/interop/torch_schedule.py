@@ -196,6 +196,8 @@ def _row(line, rank):
 
 def _check(rows):
     """Raise unless the actions are complete, each once, and can be run."""
+    if not any(rows):
+        raise ValueError("there is no action in it; give a row for each rank")
     homes, done = {}, defaultdict(set)
     for rank, row in enumerate(rows):
         for action in row:
@@ -215,7 +217,7 @@ def _check_complete(homes, done):
     micros = {micro for _, micro in done}
     for what, numbers in (("stage", set(homes)), ("micro-batch", micros)):
         if missing := [n for n in range(len(numbers)) if n not in numbers]:
-            raise ValueError(f"{what} {missing[0]} is missing; {what}s are counted from 0 without a gap")
+            raise ValueError(f"{what} {missing[0]} is missing; they are counted from 0 without a gap")
     for stage in sorted(homes):
         for micro in range(len(micros)):
             ops = done.get((stage, micro), set())
