@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.checks import shown, whole_number
-from lpkit.interop.torch_schedule import is_flushed
+from lpkit.interop.torch_schedule import is_flushed, torch_actions
 from lpkit.timeline import KINDS
 
 __all__ = ["Overlay", "overlay", "planned_spans"]
@@ -84,10 +84,10 @@ def overlay(timeline, spans, *, step=None):
     scale = SECONDS.get(unit) or _ratio(run.duration.sum(), planned.duration.sum())
     whence = () if unit in SECONDS else (f"1 {unit.removesuffix('s')} is taken as {scale:.4g} s, so that all work takes as "
                                          "long as it did: ratios compare stages and operations",)  # fmt: skip
-    planned = planned.assign(start=planned.start * scale, duration=planned.duration * scale)
+    planned = planned.assign(**{name: planned[name] * scale for name in ("start", "duration", "end")})
     rows = []
     for stage in sorted(run.stage.unique().tolist()):
-        whole = stage == 0 or "B" in set(run.action[run.stage == stage])
+        whole = stage == 0 or any("B" in set(table.action[table.stage == stage]) for table in (planned, run))
         pairs = _measures(planned, stage, whole), _measures(run, stage, whole)
         rows += [(stage + 1, name, due, pairs[1][name], _ratio(pairs[1][name], due)) for name, due in pairs[0].items()]
     table = pd.DataFrame(rows, columns=["stage", "measure", "planned", "measured", "ratio"])
@@ -95,15 +95,24 @@ def overlay(timeline, spans, *, step=None):
 
 
 def planned_spans(timeline):
-    """What a timeline plans for a step, as spans of a run: stage from 0, action, micro_batch, start, duration.
+    """What a timeline plans for a step, as spans of a run: stage from 0, action, micro_batch, start, duration, end.
 
-    Times are in the unit of the costs. An action that is done in parts lasts as long as these together.
+    Times are in the unit of the costs; delta'' counts where it is done. The duration is that of the work.
+
+    Raises
+    ------
+    ValueError
+        As `lpkit.interop.torch_schedule.torch_actions`.
     """
+    whole = {(stage, micro) for row in torch_actions(timeline) for stage, op, micro in row if op == "B"}
     each = timeline.micro_batches
     count = each if is_flushed(timeline) else timeline.batches * each
     rows = np.flatnonzero((timeline.kind < KINDS.index("U")) & (timeline.micro < count))
+    kinds, stages, micros = (column[rows].tolist() for column in (timeline.kind, timeline.stage, timeline.micro))
+    letters = [LETTERS[KINDS[kind]] for kind in kinds]
     table = pd.DataFrame({
-        "stage": timeline.stage[rows] - 1, "action": [LETTERS[KINDS[kind]] for kind in timeline.kind[rows].tolist()],
+        "stage": timeline.stage[rows] - 1,
+        "action": ["B" if a != "F" and (k - 1, m) in whole else a for a, k, m in zip(letters, stages, micros)],
         "micro_batch": timeline.micro[rows], "start": timeline.start[rows] / timeline.scale,
         "duration": (timeline.end[rows] - timeline.start[rows]) / timeline.scale,
         "end": timeline.end[rows] / timeline.scale,
