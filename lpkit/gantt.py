@@ -8,6 +8,7 @@ a second.
 import math
 import numbers
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
@@ -239,7 +240,7 @@ def _outline(axis, boxes, path):
                                        facecolor="none", edgecolor=OUTLINE, lw=1.4, label="critical path", zorder=4))
     order = np.argsort(runs["left"], kind="stable")
     middle = (runs["top"] + runs["bottom"]) / 2
-    steps = [[(runs["right"][a], middle[a]), (runs["left"][b], middle[b])] for a, b in zip(order, order[1:])]
+    steps = [[(runs["right"][a], middle[a]), (runs["left"][b], middle[b])] for a, b in pairwise(order)]
     axis.add_collection(LineCollection(steps, colors=OUTLINE, linewidths=1.4, label="critical steps", zorder=3))
 
 

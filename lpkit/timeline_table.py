@@ -57,7 +57,8 @@ def _row(line):
     return {
         "period": None if period is None else float(ratio(period, line.micro_batches)),
         "fill": float(line.fill), "drain": float(line.drain), "latency": float(line.latency(line.batches // 2)),
-        "bubbles": float(line.bubble_share), "utilisation": _listed(round(100 * float(share)) for share in line.utilisation),
+        "bubbles": float(line.bubble_share),
+        "utilisation": _listed(round(100 * float(share)) for share in line.utilisation),
         "in flight": _listed(line.in_flight), "versions": _listed(_versions(line)),
         "megabytes": _listed(f"{size / 1e6:.3g}" for size in _bytes(line)),
     }  # fmt: skip

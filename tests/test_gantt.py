@@ -1,4 +1,4 @@
-"""Gantt charts: each operation is a box of its own, as long as it takes; the window, the legend, the outline, errors."""
+"""Gantt charts: each operation is a box of its own, as long as it takes; window, legend, outline, errors."""
 
 import copy
 import io
@@ -6,6 +6,7 @@ import time
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -79,9 +80,9 @@ def test_boxes_of_a_lane_do_not_overlap_and_lanes_do_not_touch():
     assert len(lanes) == 4 == len(axis.get_yticks())  # two processors, a link each way
     for spans in lanes.values():
         spans.sort()
-        assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:]))
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
     edges = sorted(lanes)
-    assert all(one[1] < other[0] for one, other in zip(edges, edges[1:]))
+    assert all(one[1] < other[0] for one, other in pairwise(edges))
 
 
 def test_lanes_are_named_from_the_first_processor_down():
@@ -104,7 +105,7 @@ def test_a_window_cuts_what_reaches_out_of_it():
     inside = [o for o in line.operations if o.kind != "U" and o.start < 40 and o.end > 15]
     drawn = [span for name in LOOKS for span in times(axis, name)]
     assert sorted(drawn) == sorted((max(o.start, 15), min(o.end, 40)) for o in inside)
-    ticks = [c for c in axis.collections if c.get_label() == "U"][0].get_segments()
+    ticks = next(c for c in axis.collections if c.get_label() == "U").get_segments()
     assert len(ticks) == len({(o.stage, o.end) for o in line.operations if o.kind == "U" and 15 <= o.end <= 40}) > 0
 
 
@@ -128,7 +129,7 @@ def test_the_critical_path_is_outlined_from_the_first_to_the_last_moment():
     axis = gantt(line).axes[0]
     spans = times(axis, "critical path")
     assert spans[0][0] == 0 and spans[-1][1] == line.makespan
-    assert all(one[1] == other[0] for one, other in zip(spans, spans[1:]))
+    assert all(one[1] == other[0] for one, other in pairwise(spans))
     path = np.asarray(critical_path(line))
     assert sum(b - a for a, b in spans) == (line.end - line.start)[path].sum() == line.makespan
     assert "critical path" in legend(gantt(line))
