@@ -15,7 +15,7 @@ from lpkit.slots import slots_of
 from lpkit.timeline import Timeline
 from lpkit.timeline_rows import KINDS, TENSORS
 
-__all__ = ["BLOCKS", "timeline_of"]
+__all__ = ["BLOCKS", "ticks_of", "timeline_of"]
 
 BLOCKS = ("F", "delta", "G", "B", "U")
 MOST_STEPS = 4  # of a circle that an error names
@@ -56,7 +56,7 @@ def timeline_of(plan, name, resources, batches, each, bandwidth, latency, *, pro
     slots = slots_of(plan, links if max(processors) > 1 else None)
     orders, versions = _expanded(slots, resources, len(plan.ends), batches, each)
     orders += _link_orders(slots, resources, each, processors)
-    times, scale = _ticks([slot.time for slot in slots], batches * each)
+    times, scale = ticks_of([slot.time for slot in slots], batches * each)
     starts, ends = _run(slots, times, orders, each)
     ids, start, end = _sorted(orders, starts, ends, np.float64 if scale is None else np.int64)
     columns = _columns(slots, ids % len(slots))
@@ -134,19 +134,37 @@ def _link_orders(slots, resources, each, processors):
     return list(orders.values())
 
 
-def _ticks(times, count):
-    """Times as whole numbers of 1 / scale, and the scale; floats and None if one of them is a float."""
-    if any(isinstance(t, float) for t in times):
-        ticks = [float(t) for t in times]
-        if not math.isfinite(sum(ticks) * count):
-            raise ValueError("the timeline is longer than a float holds; use fewer mini-batches or a larger unit")
-        return ticks, None
+def ticks_of(times, count):
+    """Times as whole numbers of 1 / scale, and the scale; or floats and None.
+
+    Floats where one of them is a float, and where fractions are so fine that the sum of `count` times all of them would
+    not fit in 64 bits, as those of Algorithm 1 can be.
+
+    Raises
+    ------
+    ValueError
+        If whole numbers do not fit in 64 bits, or floats are not finite.
+
+    Examples
+    --------
+    >>> ticks_of([1, Fraction(1, 3)], 4), ticks_of([1, 0.5], 4), ticks_of([1, Fraction(1, 10**18 + 9)], 100)
+    (([3, 1], 3), ([1.0, 0.5], None), ([1.0, 1e-18], None))
+    """
     scale = math.lcm(*(t.denominator for t in times if isinstance(t, Fraction)))
-    ticks = [int(t * scale) for t in times]
-    if sum(ticks) * count >= 2**63:
-        raise ValueError(f"the timeline is longer than 64 bits hold (in units of 1/{scale}); use fewer mini-batches, "
-                         "costs in a larger unit, or a bandwidth as a float, such as 8.0")  # fmt: skip
-    return ticks, scale
+    if not any(isinstance(t, float) for t in times):
+        ticks = [int(t * scale) for t in times]
+        if sum(ticks) * count < 2**63:
+            return ticks, scale
+        if scale == 1:
+            raise ValueError("the timeline is longer than 64 bits hold; use fewer mini-batches, costs in a larger unit, "
+                             "or a bandwidth as a float, such as 8.0")  # fmt: skip
+    try:
+        ticks = [float(t) for t in times]
+    except OverflowError:
+        ticks = [math.inf]
+    if not math.isfinite(sum(ticks) * count):
+        raise ValueError("the timeline is longer than a float holds; use fewer mini-batches or a larger unit")
+    return ticks, None
 
 
 def _run(slots, times, orders, each):

@@ -7,15 +7,14 @@ Source: Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Applied Ma
 scheduling; MARS (Wang & Parhi, IEEE Trans. CAD 14, 1995) for priority by loops; LayerPipe (ICCAD 2021), section IV.
 """
 
-import math
 from collections import namedtuple
-from fractions import Fraction
 from heapq import heappop, heappush
 
 import numpy as np
 import pandas as pd
 
 from lpkit.checks import choice, whole_number
+from lpkit.event_engine import ticks_of
 from lpkit.priorities import priorities
 from lpkit.schedule_input import counted
 from lpkit.timeline import KINDS, Timeline, moved_work
@@ -74,7 +73,7 @@ def list_schedule(plan, batches=1, *, priority="critical_loop", model="registere
     each = MODELS[choice(model, "model", tuple(MODELS))]
     batches = counted(plan, batches)
     tasks = _tasks(plan)
-    times, scale = _ticks([task.time for task in tasks], batches)
+    times, scale = ticks_of([task.time for task in tasks], batches)
     ahead = [each * (len(plan.ends) - stage) + 1 for stage in range(1, len(plan.ends) + 1)]
     line = _Line(tasks, _ranks(plan, tasks, priority), ahead, batches, in_turn)
     name = f"list, {priority if isinstance(priority, str) else 'own priorities'}"
@@ -127,21 +126,6 @@ def _tasks(plan):
         elif l > 1 or delta[0]:
             errors[l] = [add("delta", l, home, delta[l - 1], needs)]
     return tasks
-
-
-def _ticks(times, batches):
-    """Times as whole numbers of 1 / scale, and the scale; floats and 1 if one of them is a float."""
-    if any(isinstance(time, float) for time in times):
-        ticks = [float(time) for time in times]
-        if not math.isfinite(sum(ticks) * batches):
-            raise ValueError("the timeline is longer than a float holds; use fewer mini-batches or a larger unit")
-        return ticks, 1
-    scale = math.lcm(*(Fraction(time).denominator for time in times))
-    ticks = [int(time * scale) for time in times]
-    if sum(ticks) * batches >= 2**63:
-        raise ValueError(f"the timeline is longer than 64 bits hold (in units of 1/{scale}); use fewer mini-batches or "
-                         "costs in a larger unit")  # fmt: skip
-    return ticks, scale
 
 
 def _ranks(plan, tasks, priority):
@@ -285,4 +269,4 @@ def _timeline(plan, name, batches, tasks, rows, scale):
     layer, stage = (np.array([getattr(task, name) for task in tasks])[of] for name in ("layer", "stage"))
     nothing = np.zeros(len(rows), np.int64)
     return Timeline(plan, name, batches, 1, kind=kind, layer=layer, stage=stage, micro=operation // size, start=start,
-                    end=end, version=version, tensor=nothing.astype(np.int8), target=nothing, scale=scale)  # fmt: skip
+                    end=end, version=version, tensor=nothing.astype(np.int8), target=nothing, scale=scale or 1)  # fmt: skip

@@ -2,7 +2,8 @@
 
 It is a table with one row an operation. What people ask of a schedule (period, fill, drain, latency, bubbles, stashes)
 is read from that table, and so is its proof: `Timeline.check` takes plan and table and nothing of how it was made.
-Times are exact: whole numbers of `1 / scale` of a cycle, or floats where the costs are.
+Times are exact: whole numbers of `1 / scale` of a cycle; or floats where the costs are, or where moved work is in
+fractions too fine for 64 bits.
 Source: LayerPipe (ICCAD 2021), Fig. 6; PipeDream (SOSP 2019), section 3, for weight versions.
 """
 

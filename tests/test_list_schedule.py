@@ -227,7 +227,7 @@ def test_twenty_thousand_operations_take_less_than_half_a_second():
     (lambda: list_schedule(THREE, priority=priorities(THREE).assign(rank=0.5)),
      "the rank of F of layer 1 is 0.5; it must be a whole number from 0 to "),
     (lambda: list_schedule(Plan("by hand", Costs.from_times([2**61], 2**61, 0, unit="cycles"), 1, ends=(1,)), 3),
-     "the timeline is longer than 64 bits hold .in units of 1/1.; use fewer mini-batches or costs in a larger unit"),
+     "the timeline is longer than 64 bits hold; use fewer mini-batches, costs in a larger unit, or"),
     (lambda: list_schedule(Plan("by hand", Costs.from_times([1e308], 5e307, 0), 1, ends=(1,)), 3),
      "the timeline is longer than a float holds; use fewer mini-batches or a larger unit"),
 ])  # fmt: skip

@@ -1,5 +1,6 @@
 """Schedules against literal cases, published formulas and the plans' periods."""
 
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 from schedule_cases import ASYNCHRONOUS, THREE, TWO, equal_stages, every_schedule, random_plan
 
-from lpkit.costs import Costs, costs
+from lpkit.costs import READINGS, Costs, costs
+from lpkit.list_schedule import list_schedule
 from lpkit.partition import Plan, plan
 from lpkit.schedule import gpipe, hand_made, layerpipe, one_f_one_b, pipedream, schedule, sequential, zero_bubble
 from lpkit.systolic import Array
@@ -256,6 +258,15 @@ def test_shares_of_a_real_plan_go_over_links_of_whole_bandwidth():
     found = plan(costs("resnet50", Array(32, 32), batch=32), 12)
     line = layerpipe(found, 3, bandwidth=1000)
     assert line.scale == 1000 and line.start.dtype == np.int64 and line.check() == ()
+
+
+@pytest.mark.parametrize("made", [layerpipe, list_schedule])
+def test_fractions_too_fine_for_64_bits_become_floats(made):
+    found = plan(costs("vgg16", Array(32, 32), batch=32, **READINGS["closest"].choices()), 8, "algorithm1", mode="strict")
+    exact, line = made(found, 2), made(found, 60)
+    assert exact.scale > 10**6 and exact.start.dtype == np.int64
+    assert line.scale == 1 and line.start.dtype == np.float64 and line.check() == ()
+    assert math.isclose(line.period, found.period, rel_tol=1e-12)
 
 
 def test_a_timeline_longer_than_64_bits_is_refused():
