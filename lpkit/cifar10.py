@@ -153,8 +153,11 @@ def _python_image(path, place):
     content = path.read_bytes()
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != PYTHON_MD5[path.name]:
         raise ValueError(f"{str(path)!r} has not the MD5 of CIFAR-10's {path.name}: it was cut off or is another file")
-    pixels, labels = _python_arrays(content)
-    return pixels[place], _checked_label(path, int(labels[place]))
+    try:
+        pixels, labels = _python_arrays(content)
+    except Exception as error:  # noqa: BLE001 - pickletools raises nearly anything where there is no pickle
+        raise ValueError(f"{str(path)!r} is no file of CIFAR-10's Python version ({error})") from None
+    return pixels[place], _checked_label(path, labels[place])
 
 
 def _python_arrays(content):
