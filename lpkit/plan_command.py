@@ -21,7 +21,7 @@ from lpkit.sweep import OPTIONS
 __all__ = ["channels_of", "compared", "is_plan", "number", "planned", "refuse_overwriting", "scheduled", "whole"]
 
 BATCHES, MICRO_BATCHES, PROCESSORS, PLANNER = 12, 4, 4, "optimal"
-NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(/[0-9]{1,18})?")
+NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?(/[0-9]{1,18})?")
 
 
 def is_plan(source):
@@ -102,8 +102,8 @@ def number(text):
 
     Examples
     --------
-    >>> number("4"), number("2.5"), number("many")
-    (4, Fraction(5, 2), 'many')
+    >>> number("4"), number("2.5"), number("1e9"), number("many")
+    (4, Fraction(5, 2), 1000000000, 'many')
     """
     if not isinstance(text, str) or not NUMBER.fullmatch(text):
         return text

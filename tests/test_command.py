@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,12 +18,20 @@ import pytest
 
 from lpkit.__main__ import main
 from lpkit.claims import read_claims, verdicts
-from lpkit.costs import READINGS, costs
+from lpkit.costs import READINGS, Costs, costs
+from lpkit.exports import export
 from lpkit.interop import pipedream, scalesim
+from lpkit.interop.chrome_trace import trace_text
+from lpkit.interop.pipedream_plan import to_pipedream
+from lpkit.interop.torch_schedule import to_torch_csv
+from lpkit.interop.torch_shift_file import input_channels, to_shift
 from lpkit.networks import NETWORKS, network, read_csv, write_csv
 from lpkit.notebooks import notebook_ids, title
 from lpkit.partition import PLANNERS, plan
-from lpkit.planfile import stage_table, to_dict
+from lpkit.plan_reader import read_plan
+from lpkit.planfile import plan_text, stage_table, to_dict
+from lpkit.schedule import SCHEDULES, schedule
+from lpkit.schedule_report import measures, timeline_csv
 from lpkit.sources import kind_of, layer_costs, topology_report
 from lpkit.sweep import OPTIONS
 from lpkit.systolic import Array
@@ -56,6 +65,7 @@ def folder(tmp_path_factory):
         "cut_graph.txt": GRAPH[:150], "cycle.txt": GRAPH + "\tnode3 -- node1\n",
         "nan.txt": GRAPH.replace("=2.25", "=nan"), "head.csv": CONV.splitlines()[0], "words.csv": "a b c\nd e f\n",
         "zero.csv": CONV.replace("Conv2, 34", "Conv2, 0"), "fraction.csv": CONV.replace("16, 48", "16, 4.5"),
+        "plan.json": plan_text(plan(costs("sample4"), 2), "plan.json"), "cut.json": '{"schema": "lpkit-plan-2", ',
         "wide.csv": CONV.replace("1, 1, 48", "19, 19, 48"), "model.onnx": "x",
     }  # fmt: skip
     for name, text in texts.items():
@@ -289,6 +299,114 @@ def test_export(answer, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.json", "stages.csv"]
 
 
+# ---- schedules and files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule(answer, lpkit, name):
+    made = plan(costs("sample4"), 3)
+    found = answer("plan", "sample4", "-P", 3, "--schedule", name, "--batches", 7)["timeline"]
+    assert found == json.loads(json.dumps(measures(schedule(made, name, 7))))
+    assert found["batches"] == 7 and found["micro_batches"] == (1 if name in ("sequential", "pipedream", "layerpipe") else 4)
+    status, out, err = lpkit("plan", "sample4", "-P", 3, "--schedule", name, "--ascii")
+    assert (status, err) == (0, "") and f"\n{name}, 12 mini-batches" in out
+    assert sum(line.startswith("stage ") for line in out.splitlines()) == 1 + 3
+    assert f"makespan {int(schedule(made, name, 12).makespan):,}" in out and "bubbles " in out
+
+
+def test_options_of_a_schedule(answer):
+    made = plan(costs("sample4"), 2)
+    found = answer("plan", "sample4", "-P", 2, "--schedule", "gpipe", "--batches", 2, "--micro-batches", 3,
+                   "--bandwidth", "2.5", "--ascii")["timeline"]  # fmt: skip
+    line = schedule(made, "gpipe", 2, micro_batches=3, bandwidth=Fraction(5, 2))
+    assert found.pop("ascii").splitlines()[0].startswith("stage 1 F")
+    assert found == json.loads(json.dumps(measures(line)))
+
+
+def test_names_say_what_a_file_holds(lpkit, tmp_path):
+    names = ("plan.json", "trace.json", "schedule.csv", "timeline.csv", "stages.csv", "graph.txt", "b.trace.json")
+    status, _, err = lpkit("plan", "vgg11", "-P", 3, "--schedule", "layerpipe", "--batches", 5, "--clock", "1e6",
+                           "--export", *(tmp_path / name for name in names))
+    made = plan(costs("vgg11"), 3)
+    line = schedule(made, "layerpipe", 5)
+    assert (status, err) == (0, "")
+    trace = trace_text(line, clock=10**6)
+    expected = {
+        "plan.json": plan_text(made, "plan.json"), "trace.json": trace, "schedule.csv": to_torch_csv(line),
+        "timeline.csv": timeline_csv(line), "stages.csv": plan_text(made, "stages.csv"), "graph.txt": to_pipedream(made),
+        "b.trace.json": trace,
+    }  # fmt: skip
+    for name, text in expected.items():
+        assert (tmp_path / name).read_text() == text, name
+    shift = json.loads((tmp_path / "schedule.shift.json").read_text())
+    assert shift == to_shift(line, channels=input_channels(network("vgg11")))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "schedule.shift.json"])
+
+
+def test_the_table_of_operations(tmp_path):
+    line = schedule(plan(costs("sample4"), 3), "layerpipe", 3, bandwidth=100)
+    (tmp_path / "timeline.csv").write_text(timeline_csv(line))
+    found = pd.read_csv(tmp_path / "timeline.csv", keep_default_na=False)
+    frame = line.to_frame()
+    assert found[["kind", "layer", "stage", "batch", "micro_batch", "version", "tensor", "target"]].equals(
+        frame[["kind", "layer", "stage", "batch", "micro_batch", "version", "tensor", "target"]])
+    assert found.start.tolist() == frame.start.map(float).tolist() and found.end.tolist() == frame.end.map(float).tolist()
+
+
+def test_a_plan_file_is_a_network(answer, lpkit, tmp_path):
+    path = tmp_path / "plan.json"
+    first = answer("plan", "resnet18", "-P", 5, "--array", "16x16", "--export", path)
+    assert answer("plan", path) == first == to_dict(read_plan(path))
+    again = answer("plan", path, "--schedule", "pipedream", "--compare", "--export", tmp_path / "again.json",
+                   tmp_path / "schedule.csv")  # fmt: skip
+    assert (tmp_path / "again.json").read_text() == path.read_text() and again["timeline"]["period"] == first["period"]
+    assert [row["planner"] for row in again["compare"]] == list(PLANNERS)
+    assert json.loads((tmp_path / "schedule.shift.json").read_text())["shift"][0]["input_channels"] is None
+    status, out, _ = lpkit("plan", path)
+    assert status == 0 and out.startswith("resnet18 on 16x16 ws, batch 32: optimal, 5 stages\n")
+
+
+def test_a_plan_as_pipedreams_graph(answer, tmp_path):
+    """What PipeDream's reader sees is the plan's costs, with delta and G as one number, and the stage of each layer."""
+    (tmp_path / "graph.txt").write_text(GRAPH)
+    for source in ("vgg11", tmp_path / "graph.txt"):
+        made = read_plan_of(answer, source, tmp_path)
+        path = tmp_path / "out.graph.txt"
+        path.write_text(to_pipedream(made))
+        back = pipedream.to_costs(pipedream.read_graph(path), granularity="nodes")
+        assert back.F.tolist() == made.costs.F.tolist()
+        assert (back.G + back.delta).tolist() == pytest.approx((made.costs.G + made.costs.delta).tolist(), rel=1e-15)
+        assert back.weight_bytes.tolist() == made.costs.weight_bytes.tolist()
+        assert back.output_bytes.tolist() == made.costs.output_bytes.tolist()
+        assert [name.split(" ", 1)[1] for name in back.layers] == list(made.costs.layers)
+        nodes = [line for line in path.read_text().splitlines() if not line.startswith("\t")]
+        stages = [int(line.rpartition("stage_id=")[2]) for line in nodes]
+        assert stages == [made.stage_of(layer) - 1 for layer in range(1, len(made.costs) + 1)]
+
+
+def read_plan_of(answer, source, folder):
+    answer("plan", source, "-P", 2, "--export", folder / "plan.json")
+    return read_plan(folder / "plan.json")
+
+
+def test_times_of_a_graph_are_in_ms():
+    made = plan(Costs.from_times([0.5, 2], 1, [0, 1], ["Input -- 1", "a\tb"]), 2)
+    first, second, edge = to_pipedream(made).splitlines()
+    assert first.startswith("node1 -- Layer Input - 1 -- forward_compute_time=500.0, backward_compute_time=1000.0, ")
+    assert second.startswith("node2 -- a b -- forward_compute_time=2000.0, ") and edge == "\tnode1 -- node2"
+
+
+def test_all_files_or_none(tmp_path):
+    made = plan(costs("sample4"), 2)
+    (tmp_path / "schedule.shift.json").mkdir()
+    with pytest.raises(ValueError, match="^cannot write '.*schedule.shift.json'"):
+        export(made, [tmp_path / "plan.json", tmp_path / "schedule.csv"], timeline=schedule(made, "gpipe"))
+    with pytest.raises(ValueError, match="would be written twice; give each file a name of its own$"):
+        export(made, [tmp_path / "plan.json", tmp_path / "plan.json"])
+    assert [path.name for path in tmp_path.iterdir()] == ["schedule.shift.json"]
+    assert export(made, [tmp_path / "plan.json"]) == [tmp_path / "plan.json"]
+
+
 # ---- the commands of the repository -------------------------------------------------------------------------------
 
 
@@ -409,7 +527,28 @@ FILES = [
     ("plan vgg16 --export {}/good.json --export {}/plan.txt", "cannot export '{}/plan.txt'"),
     ("plan vgg16 --export {}/empty.csv/plan.json", "cannot write '{}/empty.csv/plan.json': "),
     ("plan vgg16 --export {}/new/good.json --export {}/empty.csv/plan.csv", "cannot write '{}/empty.csv/plan.csv': "),
-    ("plan vgg16 --export {}/trace.json", "cannot export '{}/trace.json'"),
+    ("plan vgg16 --export {}/trace.json", "cannot export '{}/trace.json' without a schedule; files named trace.json"),
+    ("plan vgg16 --export {}/schedule.csv", "cannot export '{}/schedule.csv' without a schedule; files named"),
+    ("plan vgg16 --schedule gpipe --export {}/a.json {}/a.json", "'{}/a.json' would be written twice; give each"),
+    ("plan {}/graph.txt -P 2 --export {}/graph.txt", "'{}/graph.txt' is the file that is read; write to another name"),
+    ("plan {}/none.json", "there is no file '{}/none.json'; check the path"),
+    ("plan {}/cut.json", "'{}/cut.json': line 1 is not JSON"),
+    ("plan {}/plan.json -P 3 --array 8x8", "'{}/plan.json' is a plan; array, processors cannot change it, leave the"),
+    ("plan {}/plan.json --planner optimal", "'{}/plan.json' is a plan; planner cannot change it, leave the options"),
+    ("plan vgg16 --schedule layerpip", "schedule is 'layerpip'; did you mean 'layerpipe'"),
+    ("plan vgg16 --schedule layerpipe --batches 0", "batches is 0; it must be a whole number from 1"),
+    ("plan vgg16 --schedule layerpipe --batches 2.5", "batches is '2.5'; it must be a whole number from 1"),
+    ("plan vgg16 --schedule gpipe --micro-batches -1", "micro_batches is -1; it must be a whole number from 1"),
+    ("plan vgg16 --schedule layerpipe --micro-batches 2", "the schedule 'layerpipe' has no micro-batches; leave the"),
+    ("plan vgg16 --schedule layerpipe --batches 999999999", "there would be about "),
+    ("plan vgg16 --schedule gpipe --bandwidth 0", "bandwidth is 0; it must be a finite number above 0"),
+    ("plan vgg16 --schedule gpipe --bandwidth nan", "bandwidth is 'nan'; it must be a finite number above 0"),
+    ("plan vgg16 --schedule gpipe --clock 0 --export {}/trace.json", "clock is 0; it must be a number of cycles"),
+    ("plan vgg16 --schedule gpipe --clock fast --export {}/trace.json", "clock is 'fast'; it must be a number of"),
+    ("plan {}/graph.txt -P 2 --schedule gpipe --clock 9 --export {}/trace.json", "the costs are in 'ms', and a clock"),
+    ("plan vgg16 --batches 3 --bandwidth 2", "batches, bandwidth has no meaning without a schedule; give --schedule"),
+    ("plan vgg16 --ascii", "--ascii has no meaning without a schedule; give --schedule layerpipe or another"),
+    ("plan vgg16 --clock 5", "--clock has no meaning without a schedule"),
 ]  # fmt: skip
 USAGE = [
     ("", "Missing command. See lpkit -h"),
