@@ -13,7 +13,7 @@ from lpkit.jsonfile import exact, from_exact, read_json
 from lpkit.networks import Network
 from lpkit.optimal import optimal
 from lpkit.planfile import COLUMNS, SCHEMA, certificate_dict, described
-from lpkit.plans import Certificate, Plan
+from lpkit.plans import Plan
 
 __all__ = ["check_plan_of", "from_dict", "read_plan"]
 

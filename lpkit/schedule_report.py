@@ -3,7 +3,6 @@
 import pandas as pd
 
 from lpkit.plans import plain
-from lpkit.timeline import Timeline
 
 __all__ = ["measures", "processor_table", "timeline_csv"]
 
@@ -65,7 +64,7 @@ def _number(value):
     return value if value is None or isinstance(value, int) else float(value)
 
 
-def timeline_csv(timeline: Timeline):
+def timeline_csv(timeline):
     """Every operation as a row of CSV text, in order of start; times that are not whole as floats.
 
     Examples
@@ -74,8 +73,9 @@ def timeline_csv(timeline: Timeline):
     >>> from lpkit.plans import Plan
     >>> from lpkit.schedule import schedule
     >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
-    >>> timeline_csv(schedule(plan, "pipedream", 1)).splitlines()[:2]
-    ['kind,layer,layer_name,stage,processor,batch,micro_batch,start,end,version,tensor,target', 'F,1,layer1,1,1,0,0,0,2,0,,0']
+    >>> timeline_csv(schedule(plan, "pipedream", 1)).splitlines()[:2]  # doctest: +NORMALIZE_WHITESPACE
+    ['kind,layer,layer_name,stage,processor,batch,micro_batch,start,end,version,tensor,target',
+     'F,1,layer1,1,1,0,0,0,2,0,,0']
     """
     names, homes = timeline.plan.costs.layers, timeline.processors
     rows = [(o.kind, o.layer, names[o.layer - 1], o.stage, homes[o.stage - 1], o.batch, o.micro_batch, _number(o.start),

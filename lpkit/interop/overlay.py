@@ -1,7 +1,7 @@
 """Planned against measured, stage by stage: a timeline and the spans of a real run, measured in the same way.
 
-Pitfall: a rank of torch waits for what it receives inside its compute action, so that a measured F or delta holds waiting
-as well as work. The least of its durations is nearest to work alone, and bubbles look smaller than they are.
+Pitfall: a rank of torch waits for what it receives inside its compute action, so that a measured F or delta holds
+waiting as well as work. The least of its durations is nearest to work alone, and bubbles look smaller than they are.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,13 @@
 """A timeline as the compute-only schedule CSV of ``torch.distributed.pipelining``, and back; torch is not needed.
 
-A row is a rank, an entry what it does next: ``1F0`` is F of stage 1 (from 0), micro-batch 0; I is delta (the gradient of
-the stage's input), W is G (of its weights), B both, layer by layer. The engine adds the communication.
+A row is a rank, an entry what it does next: ``1F0`` is F of stage 1 (from 0), micro-batch 0; I is delta (the gradient
+of the stage's input), W is G (of its weights), B both, layer by layer. The engine adds the communication.
 
 What the engine cannot express is lost in the CSV and said in a JSON beside it (`lpkit.interop.torch_shift_file`): it
-flushes and updates once a step, so that an asynchronous timeline (`pipedream`, `layerpipe`) is written as one step whose
-micro-batches are its mini-batches, in the same order, with no weights of other versions; delta'' is no action; and stage
-0 does all of its backward in W. Refused are timelines that interrupt F, I or W of a stage, and stages without a layer.
+flushes and updates once a step, so that an asynchronous timeline (`pipedream`, `layerpipe`) is written as one step
+whose micro-batches are its mini-batches, in the same order, with no weights of other versions; delta'' is no action;
+and stage 0 does all of its backward in W. Refused are timelines that interrupt F, I or W of a stage, and stages without
+a layer.
 Source: torch 2.13, ``torch/distributed/pipelining/schedules.py`` (BSD-3), for the format.
 """
 

@@ -1,7 +1,7 @@
 """What the schedule CSV of torch cannot say of a plan, as JSON beside it: stages, placement, and the shifted delta.
 
-A runtime that is to compute delta'' on the next stage needs to know of which layer and how much. Delta is split by input
-channels: the first ones stay (delta'), the others move (delta''), in whole channels.
+A runtime that is to compute delta'' on the next stage needs to know of which layer and how much. Delta is split by
+input channels: the first ones stay (delta'), the others move (delta''), in whole channels.
 Source: LayerPipe (ICCAD 2021), section IV and Fig. 5(d).
 """
 
