@@ -202,7 +202,8 @@ def _members(archive):
         with tarfile.open(archive, "r:gz") as tar:
             return [_member(tar, f"{BINARY}/{name}.bin") for name in NAMES]
     except (tarfile.TarError, KeyError, EOFError, OSError) as error:
-        raise ValueError(f"{str(archive)!r} is not the archive of CIFAR-10 ({error}); delete it and try again") from None
+        raise ValueError(f"{str(archive)!r} is not the archive of CIFAR-10 ({error}); "
+                         "delete it and try again") from None  # fmt: skip
 
 
 def _member(tar, name):

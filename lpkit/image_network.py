@@ -111,9 +111,9 @@ class ImageNetwork:
     def __post_init__(self):
         check_parameters(self.layers, self.parameters)
         channels = self.input_shape[0]
-        for name in ("mean", "deviation"):
+        for name, least in (("mean", -np.inf), ("deviation", 0)):
             values = np.asarray(getattr(self, name), dtype=float)
-            if values.shape != (channels,) or not np.isfinite(values).all() or (name == "deviation" and values.min() <= 0):
+            if values.shape != (channels,) or not np.isfinite(values).all() or values.min() <= least:
                 raise ValueError(f"{name} is {shown(getattr(self, name))}; give one number for each of {channels} "
                                  f"channels{', above 0' * (name == 'deviation')}")  # fmt: skip
 
@@ -155,7 +155,8 @@ class ImageNetwork:
     def _parts(self, images):
         """The images, normalised, a part at a time, the samples of a part side by side in memory."""
         images = np.asarray(images)
-        if images.ndim != 4 or images.shape[1:] != self.input_shape or not len(images) or images.dtype.kind not in "fiu":
+        fits = images.ndim == 4 and len(images) and images.shape[1:] == self.input_shape
+        if not fits or images.dtype.kind not in "fiu":
             raise ValueError(f"images have shape {images.shape} and type {images.dtype}; {self.network.name} reads "
                              f"numbers of shape (images, {', '.join(map(str, self.input_shape))})")  # fmt: skip
         mean, deviation = (np.array(v, np.float32)[:, None, None, None] for v in (self.mean, self.deviation))

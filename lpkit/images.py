@@ -71,7 +71,8 @@ def picture(image=SAMPLE, *, size=32, data=None):
 def _from_cifar10(text, rest, size, data):
     found = re.fullmatch(r"(?:(train|test):)?([0-9]{1,6})", rest)
     if not found:
-        raise ValueError(f"image is {shown(text)}; write cifar10:0 for a training image, cifar10:test:0 for a test image")
+        raise ValueError(f"image is {shown(text)}; write cifar10:0 for a training image, cifar10:test:0 for one to "
+                         "test on")  # fmt: skip
     if size != 32:
         raise ValueError(f"size is {size}; images of CIFAR-10 have 32 x 32 pixels")
     pixels, label = cifar10_image(int(found[2]), data, part=found[1] or "train")
@@ -84,7 +85,8 @@ def _packaged(package, name):
     try:
         place = importlib.resources.files(module) / folder
     except ImportError:
-        raise ValueError(f"{package} is not installed, so there is no {shown(name)} of it; give another picture") from None
+        raise ValueError(f"{package} is not installed, so there is no {shown(name)} of it; "
+                         "give another picture") from None  # fmt: skip
     known = sorted(p.name for p in Path(str(place)).glob("*") if p.suffix in (".jpg", ".png"))
     if name not in known:
         raise unknown_name(name, f"picture of {package}", known)

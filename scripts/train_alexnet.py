@@ -25,8 +25,7 @@ SHIFT, BATCH, PEAK, DECAY, MOMENTUM = 4, 128, 0.03, 5e-4, 0.9
 
 def normalised(pixels):
     """Grey levels (B, 3, 32, 32) as the network reads them."""
-    scale = (np.array(v, np.float32)[:, None, None] for v in (CIFAR10_MEAN, CIFAR10_DEVIATION))
-    mean, deviation = scale
+    mean, deviation = (np.array(v, np.float32)[:, None, None] for v in (CIFAR10_MEAN, CIFAR10_DEVIATION))
     return torch.from_numpy((pixels.astype(np.float32) / 255 - mean) / deviation)
 
 

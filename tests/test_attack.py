@@ -145,7 +145,7 @@ def test_results(alexnet, image):
     (lambda: linear(image=(255, 3)), r"the image holds values from 3 to 255; they must be in \[0, 1\]; divide by 255"),
     (lambda: linear(image=(0.5, -0.1)), r"the image holds values from -0.1 to 0.5; they must be in \[0, 1\]$"),
     (lambda: linear(image=(0.5, np.inf)), r"the image holds values from 0.5 to inf; they must be in \[0, 1\]$"),
-    (lambda: LinfAttack(LINEAR, np.zeros((2, 1, 1)), 0), r"the image has shape \(2, 1, 1\); the network reads \(1, 1, 2\)"),
+    (lambda: LinfAttack(LINEAR, np.zeros((2, 1, 1)), 0), r"image has shape \(2, 1, 1\); the network reads \(1, 1, 2\)"),
     (lambda: LinfAttack(LINEAR, "frog", 0), "the image is 'frog'; give an array"),
     (lambda: linear(weight=-1), "weight is -1; it must be a finite number of at least 0"),
     (lambda: linear(margin=np.nan), "margin is nan"),

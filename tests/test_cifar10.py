@@ -47,8 +47,9 @@ def old_pickle(pixels, labels):
 
     raw = pixels.tobytes()
     numbers = b"]q\x01(" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    array = (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R(K\x01K\x02K\x03\x86"
-             + b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R\x89T" + struct.pack("<I", len(raw)) + raw + b"tb")  # fmt: skip
+    array = (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b")
+             + b"\x87R(K\x01K\x02K\x03\x86cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R\x89T" + struct.pack("<I", len(raw)) + raw
+             + b"tb")  # fmt: skip
     return (b"\x80\x02}q\x00(" + text(b"batch_label") + text(b"training batch 1 of 5") + text(b"labels") + numbers
             + text(b"data") + array + text(b"filenames") + b"](" + text(b"frog.png") + b"eu.")  # fmt: skip
 
@@ -118,7 +119,7 @@ def test_a_binary_file_that_is_cut_off_or_changed(tmp_path):
     file = binary(tmp_path / "copy") / "data_batch_1.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
-    with pytest.raises(ValueError, match=r"data_batch_1.bin' has 9218 bytes; a file of CIFAR-10 has 9219: it was cut off"):
+    with pytest.raises(ValueError, match=r"data_batch_1.bin' has 9218 bytes; a file of CIFAR-10 has 9219: it was"):
         cifar10_image(0, tmp_path / "copy")
     file.write_bytes(b"\x0a" + whole[1:])
     with pytest.raises(ValueError, match=r"data_batch_1.bin' holds the class 10"):

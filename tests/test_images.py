@@ -33,8 +33,9 @@ def test_pictures_of_scikit_learn():
     assert picture("scikit-learn:flower.jpg", size=8).pixels.shape == (3, 8, 8)
 
 
-@pytest.mark.parametrize("name, options", [("a.png", {}), ("a.bmp", {}), ("a.jpg", {"quality": 95}), ("a.png", {"mode": "RGBA"}),
-                                           ("a.gif", {"mode": "P"})])  # fmt: skip
+@pytest.mark.parametrize("name, options", [
+    ("a.png", {}), ("a.bmp", {}), ("a.jpg", {"quality": 95}), ("a.png", {"mode": "RGBA"}), ("a.gif", {"mode": "P"}),
+])  # fmt: skip
 def test_the_middle_of_a_file(tmp_path, name, options):
     found = picture(stripes(tmp_path / name, **options)).pixels
     assert found[0, :, :14].min() > 0.9 and found[2, :, :14].max() < 0.1
@@ -66,7 +67,7 @@ def test_images_of_cifar10(tmp_path, monkeypatch):
     ("cifar10:-1", ValueError, "write cifar10:0"),
     ("cifar10:best:1", ValueError, "write cifar10:0"),
     ("cifar10:0", FileNotFoundError, "there is no CIFAR-10 at .*lpkit data cifar10 downloads it"),
-    ("frog.png", FileNotFoundError, "there is no picture 'frog.png'; give a picture file, cifar10:INDEX or matplotlib:"),
+    ("frog.png", FileNotFoundError, "there is no picture 'frog.png'; give a picture file, cifar10:INDEX or matpl"),
     ("matplotlib:grace_hoper.jpg", ValueError, "picture of matplotlib is .*did you mean 'grace_hopper.jpg'"),
     ("matplotlib:../x.png", ValueError, "picture of matplotlib is '../x.png'; Known"),
 ])  # fmt: skip
