@@ -1,7 +1,7 @@
 """NETWORK as people name one on a command line: a built-in name or a file, turned into costs.
 
 A file is told by what is in it: an lpkit network CSV, a SCALE-Sim topology CSV (convolutions or M, N, K), or a
-PipeDream graph.txt, whose times are measured, so that no array is asked for.
+PipeDream graph.txt, whose times are measured, so that no array is asked for. An ONNX model is told by its name.
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from lpkit.checks import read_text, shown, unknown_name, whole_number
 from lpkit.costs import costs, reading
 from lpkit.interop import pipedream, scalesim
+from lpkit.interop.onnx import read_onnx
 from lpkit.networks import NETWORKS, network, read_csv
 from lpkit.systolic import Array
 
@@ -19,7 +20,7 @@ DEFAULT_ARRAY, DEFAULT_BATCH = "32x32", 32
 
 
 def kind_of(source):
-    """What `source` names: ``"name"`` (built in), ``"network"``, ``"topology"`` or ``"graph"`` (files).
+    """What `source` names: ``"name"`` (built in), ``"network"``, ``"onnx"``, ``"topology"`` or ``"graph"`` (files).
 
     Raises
     ------
@@ -36,8 +37,7 @@ def kind_of(source):
     if not Path(source).exists() and not re.search(r"[./\\]", str(source)):
         raise unknown_name(str(source), "network", NETWORKS)
     if Path(source).suffix.lower() == ".onnx":
-        raise ValueError(f"{str(source)!r} is an ONNX file, which this version does not read; give a network CSV, "
-                         "a SCALE-Sim topology CSV or a PipeDream graph.txt")
+        return "onnx"
     text = read_text(source)
     if any(map(_is_node, text.split("\n"))):
         return "graph"
@@ -90,7 +90,8 @@ def layer_costs(source, *, array=None, batch=None, read=None, **choices):
         if settings.pop("layers") != "all" and "layers" in given:
             raise ValueError("layers cannot be chosen from a SCALE-Sim topology; leave the option out")
         return scalesim.topology_costs(source, array, batch=batch, **settings)
-    return costs(network(source) if kind == "name" else read_csv(source), array, batch=batch, **settings)
+    reader = {"name": network, "network": read_csv, "onnx": read_onnx}[kind]
+    return costs(reader(source), array, batch=batch, **settings)
 
 
 def _given(choices):

@@ -510,7 +510,7 @@ FILES = [
     ("cost {}/binary.csv", "'{}/binary.csv' is not text (byte 128 is not UTF-8); give a text file"),
     ("plan {}/zeros.csv", "'{}/zeros.csv' is not text (it holds a zero byte); give a text file"),
     ("cost /dev/zero", "'/dev/zero' is a pipe or a device; write what it gives to a file and give that"),
-    ("cost {}/model.onnx", "'{}/model.onnx' is an ONNX file, which this version does not read"),
+    ("cost {}/model.onnx", "'{}/model.onnx' is not an ONNX model, or it was cut off; export it again"),
     ("cost {}/cut.csv", "'{}/cut.csv', line 3: filters is missing; give a whole number of at least 1"),
     ("plan {}/cut.csv", "'{}/cut.csv', line 3: filters is missing"),
     ("cost {}/zero.csv", "'{}/zero.csv', line 3: ifmap height is 0; it must be a whole number from 1"),

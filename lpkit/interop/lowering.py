@@ -83,11 +83,11 @@ def conv_op(dims, weight, *, stride, dilation, before, after, groups, bias, samp
     >>> conv_op((1, 3, 8, 8), (4, 3, 3, 3), before=(0, 0), after=(1, 1), **square).after
     (1, 1)
     """
-    stated = _stated_conv(dims, weight[0], weight[2:], stride, dilation, before, after, groups, bias, sample, False)
-    flat = _flat(stated)
+    flat = _flat(_stated_conv(dims, weight[0], weight[2:], stride, dilation, before, after, groups, bias, sample,
+                              False))
     if len(flat.sides) == 2 and flat.before == flat.after:
         return Conv(flat.out_channels, flat.kernel, flat.stride, flat.before, groups, flat.dilation, bias)
-    return stated
+    return flat
 
 
 def conv_transpose_op(dims, weight, output, *, stride, dilation, before, groups, bias, sample):
@@ -95,11 +95,10 @@ def conv_transpose_op(dims, weight, output, *, stride, dilation, before, groups,
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, weight[2:])]
     after = [(h - 1) * s + span - p - e for h, s, span, p, e in zip(dims[2:], stride, spans, before, output)]
     out = weight[1] * groups
-    stated = _stated_conv(dims, out, weight[2:], stride, dilation, before, after, groups, bias, sample, True)
-    flat = _flat(stated)
+    flat = _flat(_stated_conv(dims, out, weight[2:], stride, dilation, before, after, groups, bias, sample, True))
     if len(flat.sides) == 2 and groups == 1 and flat.dilation == (1, 1) and flat.before == flat.after:
         return ConvTranspose(out, flat.kernel, flat.stride, flat.before, bias)
-    return stated
+    return flat
 
 
 def _stated_conv(dims, out, kernel, stride, dilation, before, after, groups, bias, sample, transposed):

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lpkit.checks import short, shown
+from lpkit.checks import shown
 from lpkit.interop import onnx_ops
 from lpkit.interop.building import Builder, missing_work, report_missing, title_of
 from lpkit.interop.lowering import fitting
@@ -128,7 +128,7 @@ def _lower(walk, node, outputs, inputs):
             return
         _carry(walk, node, call, outputs, inputs)
     except ValueError as error:
-        raise ValueError(f"node {shown(_title(node))} ({short(node.op_type)}): {error}") from None
+        raise ValueError(f"node {shown(_title(node))} ({shown(node.op_type)[1:-1]}): {error}") from None
 
 
 def _size_of(walk, name):
@@ -170,7 +170,7 @@ def _stated(walk, node, name):
     sizes = walk.sizes.get(name)
     if sizes is not None and 0 not in sizes:
         return walk.sample.shape(sizes)
-    if name not in walk.read:
+    if name not in walk.read and not walk.why:
         return (1, 1, 1)
     if sizes is not None:
         raise ValueError(f"tensor {shown(name)} has the sizes {shown(list(sizes))}, and so holds nothing")

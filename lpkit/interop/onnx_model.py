@@ -241,13 +241,13 @@ def free_names(node):
     >>> free_names(onnx_package().helper.make_node("Add", ["x", "x"], ["y"]))
     ['x', 'x']
     """
-    names = [name for name in node.input if name]
+    names, inside = [name for name in node.input if name], []
     for graph in child_graphs(node):
         own = {value.name for value in (*graph.input, *graph.initializer)}
         own.update(name for inner in graph.node for name in inner.output)
         inner = [name for n in graph.node for name in free_names(n)] + [value.name for value in graph.output]
-        names += dict.fromkeys(name for name in inner if name not in own)
-    return names
+        inside += [name for name in inner if name not in own]
+    return names + [name for name in dict.fromkeys(inside) if name not in names]
 
 
 def _sort(graph):
@@ -304,4 +304,4 @@ def _order(waiting):
 
 def _title(node):
     name = node.name or next(iter(node.output), "")
-    return f"{shown(name)} ({node.op_type[:40]})"
+    return f"{shown(name)} ({shown(node.op_type)[1:-1]})"

@@ -95,6 +95,8 @@ def _convolution(call, dims, weight, data, filters):
     if any(len(v) != n or min(v) < 1 for v in sizes.values()) or groups < 1:
         raise ValueError(f"its strides, dilations and group are {sizes['stride']}, {sizes['dilation']} and {groups}; "
                          f"it needs {n} of each, from 1")
+    if dims[1] != (weight[0] if call.kind == "ConvTranspose" else weight[1] * groups):
+        raise ValueError(f"its filters of sizes {weight} in {groups} groups do not fit an input of {dims[1]} channels")
     pads = _pads(call, dims, weight, sizes, n)
     shared = {**sizes, "groups": groups, "bias": _biased(call), "sample": call.sample, "before": pads[:n]}
     if call.kind == "ConvTranspose":
@@ -116,8 +118,7 @@ def _pads(call, dims, weight, sizes, n):
     total = [max(0, (e - 1) * s + d * (k - 1) + 1 + x - h) for h, e, s, d, k, x in
              zip(*sides, sizes["stride"], sizes["dilation"], weight[2:], extra)]
     smaller, larger = [t // 2 for t in total], [t - t // 2 for t in total]
-    upper = (mode == "SAME_UPPER") != (transposed and mode == "NOTSET")
-    return tuple(smaller + larger if upper else larger + smaller)
+    return tuple(smaller + larger if mode == "SAME_UPPER" else larger + smaller)
 
 
 def plain_op(call):

@@ -170,5 +170,5 @@ def _forget(model):
     del model.graph.value_info[:]
     model.graph.value_info.extend(stated)
     for value in model.graph.output:
-        if value.name not in custom and value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
+        if value.name not in custom:
+            value.ClearField("type")

@@ -5,7 +5,7 @@ every operator. Source: the PyTorch documentation of torch.export and of torch.u
 """
 
 import math
-from dataclasses import dataclass
+import warnings
 
 from lpkit.checks import shown, whole_number
 from lpkit.interop import torch_ops
@@ -90,8 +90,8 @@ def _checked(torch, module, sample, method):
 
 
 def _sample(inputs, axis):
-    sizes = (tensor.shape for tensor in inputs if axis is not None and tensor.dim() > axis)
-    return Sample(next(sizes)[axis], axis) if any(axis is not None and t.dim() > axis for t in inputs) else Sample()
+    batches = [tensor.shape[axis] for tensor in inputs if axis is not None and tensor.dim() > axis]
+    return Sample(batches[0], axis) if batches else Sample()
 
 
 def _steps(torch, module, inputs, method):
@@ -112,11 +112,13 @@ def _tried(torch, module, inputs, method):
     ways = {"export": exported_steps, "run": noted_steps}
     for way in METHODS if method is None else (method,):
         try:
-            return ways[way](torch, module, inputs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the exporter, of no concern to who reads sizes
+                return ways[way](torch, module, inputs)
         except Exception as error:  # whatever PyTorch or the module raises
             reason = error
     text = " ".join(str(reason).split())
-    raise ValueError(f"the module {type(reason).__name__ and type(module).__name__} fails on the sample: "
+    raise ValueError(f"the module {type(module).__name__} fails on the sample: "
                      f"{text[:160]}{'...' * (len(text) > 160)}") from None
 
 
