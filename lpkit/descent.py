@@ -55,12 +55,14 @@ def _numbers(name, value):
     return array.astype(float)
 
 
-def mean_subgradients(problem, points):
+def mean_subgradients(problem, points, *, lengths=False):
     """Mean over the K points of each setting of their subgradients; NaN where a loss is not finite.
 
     Parameters
     ----------
     points : array (settings, K, d)
+    lengths : bool
+        Return also the root mean square of their lengths, array (settings,).
 
     Returns
     -------
@@ -78,7 +80,7 @@ def mean_subgradients(problem, points):
                          f"subgradients of shape {np.shape(subgradients)}; it must give {(S * K,)} and {(S * K, d)}")  # fmt: skip
     mean = subgradients.reshape(S, K, d).sum(axis=1) / points.dtype.type(K)
     mean[~np.isfinite(values.reshape(S, K)).all(axis=1)] = np.nan
-    return mean
+    return (mean, np.sqrt(np.square(subgradients).sum(axis=1).reshape(S, K).mean(axis=1))) if lengths else mean
 
 
 def descend(problem, iterations, step, *, method, settings, shape, K=1, start=None, seed=0, record_every=1,
