@@ -21,6 +21,7 @@ from lpkit.networks import (  # noqa: E402
     Add, BatchNorm, Carried, Concat, Conv, ConvND, ConvTranspose, Dense, MatMul, Network, network,
 )  # fmt: skip
 from lpkit.partition import plan  # noqa: E402
+from lpkit.sources import kind_of, layer_costs  # noqa: E402
 from lpkit.systolic import Array  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -114,6 +115,13 @@ def test_shipped_models_are_costed_and_planned(name):
     found = costs(shipped(name), Array(32, 32), batch=4)
     assert len(found) == SHIPPED[name][1] and found.total > 0
     assert plan(found, 4).period < found.total / 3
+
+
+def test_a_file_is_a_network_on_the_command_line():
+    path = LIGHT / "light_vgg19.onnx"
+    found, known = layer_costs(path, array="64x64", batch=8), costs(network("vgg19"), "64x64", batch=8)
+    assert kind_of(path) == "onnx" and found.total == known.total
+    assert found.cut_bytes.tolist() == known.cut_bytes.tolist()
 
 
 def naive_cuts(net):
