@@ -1,10 +1,16 @@
 # make figures: every table, figure and verdict.  make test: everything that is checked.
+# make test-torch: what runs on torch, in an environment of its own; TORCH names the build, such as TORCH=torch==2.13.0+cpu.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TORCH ?= torch==2.13.0
+TORCH_VENV ?= .venv-torch
+TORCH_BIN := $(TORCH_VENV)/bin
+TORCH_READY := $(TORCH_VENV)/.ready
+NBVAL := -p no:doctest -o addopts= -o filterwarnings= --nbval --nbval-current-env --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 120
 
-.PHONY: figures test setup clean
+.PHONY: figures test test-torch setup clean
 
 setup: $(READY)
 
@@ -21,8 +27,24 @@ figures: setup
 
 test: setup
 	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest -p no:doctest -o addopts= -o filterwarnings= --nbval --nbval-current-env --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 120 notebooks
+	$(BIN)/python -m pytest $(NBVAL) notebooks
 	$(BIN)/lpkit check -j 2
 
+$(TORCH_READY): pyproject.toml constraints.txt
+	@echo "setting up $(TORCH_VENV) with $(TORCH)"
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat '$(TORCH)' papermill -e '.[test]'
+	@$(TORCH_BIN)/python -c 'import matplotlib.font_manager' 2>/dev/null
+	@touch $@
+
+# The tests that skip without torch, and the notebooks that need it.
+TORCH_TESTS := $(shell grep -l 'importorskip."torch"' tests/*.py) $(wildcard lpkit/interop/torch*.py)
+TORCH_NOTEBOOKS := $(shell grep -l '"requires-torch"' notebooks/*.ipynb)
+
+test-torch: $(TORCH_READY)
+	$(TORCH_BIN)/python -m pytest $(TORCH_TESTS)
+	$(TORCH_BIN)/python -m pytest $(NBVAL) $(TORCH_NOTEBOOKS)
+	$(TORCH_BIN)/lpkit check $(notdir $(basename $(TORCH_NOTEBOOKS)))
+
 clean:
-	rm -rf $(VENV) .lpkit
+	rm -rf $(VENV) $(TORCH_VENV) .lpkit
