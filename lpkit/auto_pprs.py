@@ -12,8 +12,9 @@ that a step lasts at most half as long again as one of gradient descent. From ru
 The search looks along the first subgradient at half decades over eight decades: as no point waits for another, it is
 one pass forward of a full pipeline. The form d^(1/4) R / t is that of the theorem, in which gamma sqrt d is
 R d^(1/4) / (T + 1) for the last step T; here it holds for all T at once. The numbers 3, 4, 1.3, 0.7 and K^(1/4) were
-chosen by trial on problems of other seeds and sizes than those that `tests/test_auto_pprs.py` holds it to. Where the first subgradient is no way down at
-all, as on Nesterov's max, R starts far too small and much time is lost; nothing is proved of this method.
+chosen by trial on problems of other seeds and sizes than those that `tests/test_auto_pprs.py` holds it to. Where the
+first subgradient is no way down at all, as on Nesterov's max, R starts far too small and much time is lost; nothing is
+proved of this method.
 Source: PPRS (NeurIPS 2019), section 6, for the question; Ivgi, Hinder, Carmon (ICML 2023) for distances gone as R.
 """
 

@@ -5,6 +5,7 @@ Source: PPRS (NeurIPS 2019), section 2: a directed acyclic graph with one leaf, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -98,5 +99,5 @@ def split_chain(dimension, near, far, depth):
     last = GraphNode((names[-2],), 1, lambda u: (u[:, -1] + far(u[:, :-1])[0])[:, None],
                      lambda v, u: (v * np.column_stack([far(u[:, :-1])[1], np.ones(len(u), u.dtype)]),))  # fmt: skip
     between = {name: GraphNode((before,), dimension + 1, lambda u: u, lambda v, u: (v,))
-               for before, name in zip(names[1:-2], names[2:-1])}  # fmt: skip
+               for before, name in pairwise(names[1:-1])}  # fmt: skip
     return ComputationGraph(dimension, {"f1": first, **between, names[-1]: last})

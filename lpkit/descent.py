@@ -76,8 +76,9 @@ def mean_subgradients(problem, points, *, lengths=False):
     S, K, d = points.shape
     values, subgradients = problem.value_and_subgradient(points.reshape(S * K, d))
     if np.shape(values) != (S * K,) or np.shape(subgradients) != (S * K, d):
-        raise ValueError(f"for points of shape {(S * K, d)} the problem gave values of shape {np.shape(values)} and "
-                         f"subgradients of shape {np.shape(subgradients)}; it must give {(S * K,)} and {(S * K, d)}")  # fmt: skip
+        given = f"values of shape {np.shape(values)} and subgradients of shape {np.shape(subgradients)}"
+        raise ValueError(f"for points of shape {(S * K, d)} the problem gave {given}; "
+                         f"it must give {(S * K,)} and {(S * K, d)}")  # fmt: skip
     mean = subgradients.reshape(S, K, d).sum(axis=1) / points.dtype.type(K)
     mean[~np.isfinite(values.reshape(S, K)).all(axis=1)] = np.nan
     return (mean, np.sqrt(np.square(subgradients).sum(axis=1).reshape(S, K).mean(axis=1))) if lengths else mean

@@ -143,11 +143,12 @@ def _phi(u):
 
 
 def nesterov_max(coordinates, *, dimension=None, L=1.0, R=1.0, depth=1):
-    """Nesterov's hard max: c max(x_1 ... x_k) + alpha |x|^2 / 2 with c = L sqrt k/(1 + sqrt k), alpha = L/(R(1 + sqrt k)).
+    """Nesterov's hard max: c max(x_1 ... x_k) + alpha |x|^2 / 2.
 
+    c = L sqrt k / (1 + sqrt k) and alpha = L / (R (1 + sqrt k)): it is
     L-Lipschitz in the ball of radius R around 0, which holds the minimiser, -R/sqrt k in the k coordinates. Of several
-    largest coordinates the first gives the subgradient, so that a method starting at 0 learns of one at a time. All of it
-    sits on the first node: depth hides none of it.
+    largest coordinates the first gives the subgradient, so that a method starting at 0 learns of one at a time. All of
+    it sits on the first node: depth hides none of it.
 
     Raises
     ------
@@ -172,9 +173,10 @@ def nesterov_max(coordinates, *, dimension=None, L=1.0, R=1.0, depth=1):
         return c * x[rows, first] + alpha / 2 * (x * x).sum(axis=1), gradient
 
     minimiser = np.where(np.arange(d) < k, -R / math.sqrt(k), 0.0)
-    graph = split_chain(d, oracle, lambda x: (np.zeros(len(x), x.dtype), np.zeros_like(x)), whole_number(depth, "depth"))
-    return Problem("Nesterov's max", d, oracle, optimum=-L * R / (2 * (1 + math.sqrt(k))), minimiser=minimiser, L=L, R=R,
-                   depth=graph.depth, graph=graph)  # fmt: skip
+    depth = whole_number(depth, "depth")
+    graph = split_chain(d, oracle, lambda x: (np.zeros(len(x), x.dtype), np.zeros_like(x)), depth)
+    return Problem("Nesterov's max", d, oracle, optimum=-L * R / (2 * (1 + math.sqrt(k))), minimiser=minimiser, L=L,
+                   R=R, depth=depth, graph=graph)  # fmt: skip
 
 
 def _halves(n, pair, ends):

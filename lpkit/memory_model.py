@@ -99,7 +99,9 @@ def coordinates_found(graph, **options):
 
 
 def chain_slots(coordinates, depth):
-    """Slots at which the coordinates of a split chain are found: Delta (2j - 1) for the odd ones, one more for the even.
+    """Slots at which the coordinates of a split chain are found.
+
+    Delta (2j - 1) for the odd ones, j = 1, 2, ..., and one slot more for the even one after each.
 
     Parameters
     ----------

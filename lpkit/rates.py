@@ -149,7 +149,9 @@ def pprs_error(iterations, *, L=1.0, R=1.0, dimension):
 
 
 def pprs_iterations(eps, *, L=1.0, R=1.0, dimension):
-    """Steps T and samples K with which `pprs_error` is at most eps: T + 1 = ceil(4 RL d^(1/4)/eps), K = ceil((T+1)/sqrt d).
+    """Steps T and samples K with which `pprs_error` is at most eps.
+
+    T + 1 = ceil(4 RL d^(1/4) / eps), K = ceil((T + 1) / sqrt d).
 
     Examples
     --------

@@ -168,8 +168,8 @@ def test_projection_against_a_quadratic_programme():
     rng = np.random.default_rng(0)
     for point in 2 * rng.standard_normal((10, 4)):
         start = np.maximum(np.concatenate([point, -point]), 0) / (1 + abs(point).sum())
-        split = minimize(lambda z: ((z[:4] - z[4:] - point) ** 2).sum(), start, bounds=[(0, None)] * 8, method="SLSQP",
-                         constraints={"type": "ineq", "fun": lambda z: 1.5 - z.sum()})  # fmt: skip
+        split = minimize(lambda z, point=point: ((z[:4] - z[4:] - point) ** 2).sum(), start, method="SLSQP",
+                         bounds=[(0, None)] * 8, constraints={"type": "ineq", "fun": lambda z: 1.5 - z.sum()})  # fmt: skip
         assert np.allclose(l1_ball_projection(point[None], 1.5)[0], split.x[:4] - split.x[4:], atol=1e-3)
 
 
