@@ -409,6 +409,7 @@ def test_an_operator_of_another_domain_is_missing_with_unknown_work():
 
 
 RELU = helper.make_node("Relu", ["x"], ["y"])
+RELU_MODEL = model([RELU], [value("x", (1, 3))])
 
 
 def changed(given, change):
@@ -487,7 +488,7 @@ BAD = {
     ),
     "huge weight": (one("Conv", [(2**40, 3, 3, 3)], 1, dims=(1, 3, 2**20, 2**20)), {}, "more than 9223372036854775807"),
     "negative weight": (one("Conv", [(4, -3, 3, 3)], 1), {}, "weight 'w0' has the sizes [4, -3, 3, 3]; sizes are whole"),
-    "function bomb": (function_bomb(), {}, f"the functions of the model write out to {2**39} nodes; at most 1,000,000"),
+    "function bomb": (function_bomb(), {}, f"the functions of the model write out to {2**39} nodes; at most 100,000"),
     "deep functions": (function_bomb(3000), {}, "calls itself, or stands more than 100 calls deep"),
     "recursion": (recursive(), {}, "function 'f' of the model calls itself"),
     "outside": (external("../../etc/passwd"), {}, "weight 'w' refers to the file '../../etc/passwd' outside of the model"),
@@ -508,6 +509,22 @@ def test_bad_models(case):
 def test_missing_weights_beside_the_model_are_not_missed():
     assert read_onnx(external("weights.bin")).layers[0].weights == 400
     assert read_onnx(external("folder/weights.bin")).layers[0].weights == 400
+
+
+def renamed(given, old, new):
+    """A model with a name in its file changed to other bytes of the same number."""
+    return onnx.ModelProto.FromString(given.SerializeToString().replace(old, new))
+
+
+NO_TEXT = [(RELU_MODEL, b"Relu"), (external("weights.bin"), b"weights.bin"), (RELU_MODEL, b"hand"),
+           (model([RELU], [value("x", ["height"])]), b"height")]  # fmt: skip
+
+
+@pytest.mark.parametrize("given, name", NO_TEXT)
+def test_names_that_are_no_text(given, name):
+    damaged = renamed(given, name, b"\xff" * len(name))
+    with pytest.raises(ValueError, match=r"the model holds the name b'.xff.*, which is not text; the file is damaged"):
+        read_onnx(damaged)
 
 
 WRONG_FILES = {

@@ -14,7 +14,7 @@ __all__ = ["child_graphs", "free_names", "load_model", "onnx_package"]
 
 LARGEST_FILE = 2**31 - 1  # bytes; what one message of the format can hold
 MOST_KEPT = 4096  # numbers of a tensor whose values are kept: sizes for reshaping and the like
-MOST_NODES = 1_000_000
+MOST_NODES = 100_000
 MOST_CALLS = 100  # of a function in a function
 STANDARD = ("", "ai.onnx")
 PACKED = {b"PK": "a zip archive", b"\x1f\x8b": "a gzip file", b"7z": "a 7z archive", b"BZ": "a bzip2 file"}
@@ -63,6 +63,7 @@ def load_model(source):
     """
     onnx = onnx_package()
     model = source if isinstance(source, onnx.ModelProto) else _parsed(source, onnx)
+    _check_text(model)
     _check_versions(model, onnx)
     light = _light(model, onnx)
     if light.functions:
@@ -103,6 +104,35 @@ def _content(path):
     if not content:
         raise ValueError(f"{str(path)!r} is empty; it may have been cut off")
     return content
+
+
+def _check_text(model):
+    """Refuse names that are no text: the protobuf package hands them out as bytes, which nothing here expects."""
+    for text in (*_texts(model.graph), *(o.domain for o in model.opset_import),
+                 *(text for f in model.functions for text in (f.name, f.domain, *f.input, *f.output, *_node_texts(f)))):
+        if not isinstance(text, str):
+            raise ValueError(f"the model holds the name {shown(text)}, which is not text; the file is damaged")
+
+
+def _texts(graph):
+    tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    values = (*graph.input, *graph.output, *graph.value_info)
+    return (graph.name, *(text for tensor in tensors for text in _tensor_texts(tensor)),
+            *(value.name for value in values), *_node_texts(graph),
+            *(dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim))
+
+
+def _tensor_texts(tensor):
+    return (tensor.name, *(text for entry in tensor.external_data for text in (entry.key, entry.value)))
+
+
+def _node_texts(graph):
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for a in node.attribute:
+            yield from (a.name, *_tensor_texts(a.t))
+        for child in child_graphs(node):
+            yield from _texts(child)
 
 
 def _check_versions(model, onnx):
