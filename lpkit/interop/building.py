@@ -134,8 +134,8 @@ def report_missing(network, strict):
     missing = missing_work(network)
     if not missing:
         return
-    shares = (f"{shown(name)} ({short(kind)}, {'unknown work' if share is None else f'{100 * share:.3g} % of the MACs'})"
-              for name, kind, share in missing[:MOST_LISTED])
+    works = ("unknown work" if share is None else f"{100 * share:.3g} % of the MACs" for _, _, share in missing)
+    shares = (f"{shown(name)} ({short(kind)}, {work})" for (name, kind, _), work in zip(missing[:MOST_LISTED], works))
     more = f" and {len(missing) - MOST_LISTED} more" if len(missing) > MOST_LISTED else ""
     text = f"model {shown(network.name)} has operators whose work is not counted: {', '.join(shares)}{more}"
     if strict:

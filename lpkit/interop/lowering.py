@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from lpkit.checks import shown
 from lpkit.networks import Conv, ConvND, ConvTranspose, Dense, MatMul, output_shape
 
-__all__ = ["Sample", "attention_products", "conv_op", "conv_transpose_op", "einsum_op", "fitting", "matmul_op", "unique_name"]
+__all__ = ["Sample", "attention_products", "conv_op", "conv_transpose_op", "einsum_op", "fitting", "matmul_op",
+           "unique_name"]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from lpkit.checks import shown
 from lpkit.interop import onnx_ops
 from lpkit.interop.building import Builder, missing_work, report_missing, title_of
 from lpkit.interop.lowering import fitting
-from lpkit.interop.onnx_model import STANDARD, free_names, load_model, onnx_package
+from lpkit.interop.onnx_model import STANDARD, load_model, onnx_package
+from lpkit.interop.onnx_order import free_names
 from lpkit.interop.onnx_shapes import bind_inputs, tensor_sizes
 from lpkit.networks import Carried
 

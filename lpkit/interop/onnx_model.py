@@ -1,20 +1,19 @@
-"""An ONNX file as a small model to look at: checked, without its weights, its functions written out, its nodes in order.
+"""An ONNX file as a small model to look at: checked, without weights, functions written out, its nodes in order.
 
 Nothing is executed, no other file is opened, and no memory is asked for on the word of a size in the file: weights
 keep their name, type and sizes only. Source: the ONNX specification, "Open Neural Network Exchange IR".
 """
 
-import heapq
 import math
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from lpkit.checks import shown
+from lpkit.interop.onnx_order import MOST_NODES, child_graphs, sort_nodes
 
-__all__ = ["child_graphs", "free_names", "load_model", "onnx_package"]
+__all__ = ["first_line", "load_model", "onnx_package"]
 
 LARGEST_FILE = 2**31 - 1  # bytes; what one message of the format can hold
 MOST_KEPT = 4096  # numbers of a tensor whose values are kept: sizes for reshaping and the like
-MOST_NODES = 100_000
 MOST_CALLS = 100  # of a function in a function
 STANDARD = ("", "ai.onnx")
 PACKED = {b"PK": "a zip archive", b"\x1f\x8b": "a gzip file", b"7z": "a 7z archive", b"BZ": "a bzip2 file"}
@@ -69,7 +68,7 @@ def load_model(source):
     if light.functions:
         _check_expansion(light)
         light = _inlined(light, onnx)
-    _sort(light.graph)
+    sort_nodes(light.graph)
     return light
 
 
@@ -216,8 +215,8 @@ def _check_expansion(model):
 
     def size(key, inside):
         if key in inside or len(inside) > MOST_CALLS:
-            raise ValueError(f"function {shown(key[1])} of the model calls itself, or stands more than {MOST_CALLS} calls "
-                             "deep; a model has no recursion")
+            raise ValueError(f"function {shown(key[1])} of the model calls itself, or stands more than {MOST_CALLS} "
+                             "calls deep; a model has no recursion")
         if key not in sizes:
             sizes[key] = sum(cost(node, (*inside, key)) for node in functions[key].node)
         return sizes[key]
@@ -250,88 +249,3 @@ def first_line(error):
     """
     text = " ".join("".join(s if s.isprintable() else " " for s in str(error).strip().split("\n")[0]).split())
     return text[:160] + "..." * (len(text) > 160)
-
-
-def child_graphs(node):
-    """The graphs inside a control node (branches, bodies of loops).
-
-    Examples
-    --------
-    >>> child_graphs(onnx_package().helper.make_node("Relu", ["x"], ["y"]))
-    []
-    """
-    return [graph for a in node.attribute for graph in ([a.g] if a.HasField("g") else []) + list(a.graphs)]
-
-
-def free_names(node):
-    """Names that a node reads, those that the graphs inside it take from outside included.
-
-    Examples
-    --------
-    >>> free_names(onnx_package().helper.make_node("Add", ["x", "x"], ["y"]))
-    ['x', 'x']
-    """
-    names, inside = [name for name in node.input if name], []
-    for graph in child_graphs(node):
-        own = {value.name for value in (*graph.input, *graph.initializer)}
-        own.update(name for inner in graph.node for name in inner.output)
-        inner = [name for n in graph.node for name in free_names(n)] + [value.name for value in graph.output]
-        inside += [name for name in inner if name not in own]
-    return names + [name for name in dict.fromkeys(inside) if name not in names]
-
-
-def _sort(graph):
-    """Put the nodes into an order in which each reads what is made before it: the given one wherever it is possible."""
-    if len(graph.node) > MOST_NODES:
-        raise ValueError(f"the model has {len(graph.node):,} nodes; at most {MOST_NODES:,} are read")
-    reads = [set(free_names(node)) for node in graph.node]
-    maker = _makers(graph)
-    waiting = [{maker[name] for name in names if name in maker} for names in reads]
-    known = {value.name for value in (*graph.input, *graph.initializer)}
-    for node, names in zip(graph.node, reads):
-        for name in sorted(name for name in names if name not in maker and name not in known):
-            raise ValueError(f"node {_title(node)} reads {shown(name)}, which nothing in the model makes")
-    order = _order(waiting)
-    if len(order) < len(waiting):
-        node = graph.node[min(set(range(len(waiting))) - set(order))]
-        raise ValueError(f"the graph has a cycle: node {_title(node)} waits for what is made of its own result; "
-                         "a model must be free of cycles")
-    if order != sorted(order):
-        nodes = [graph.node[i] for i in order]
-        copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
-
-
-def _makers(graph):
-    maker = {}
-    known = {value.name for value in (*graph.input, *graph.initializer)}
-    for index, node in enumerate(graph.node):
-        for name in filter(None, node.output):
-            if name in maker or name in known:
-                raise ValueError(f"tensor {shown(name)} is made twice, the second time by node {_title(node)}; "
-                                 "each tensor has one maker")
-            maker[name] = index
-    return maker
-
-
-def _order(waiting):
-    """Indices in topological order, the smallest possible next; short if there is a cycle."""
-    readers = [[] for _ in waiting]
-    for index, before in enumerate(waiting):
-        for maker in before:
-            readers[maker].append(index)
-    left = [len(before) for before in waiting]
-    ready, order = [index for index, n in enumerate(left) if not n], []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for reader in readers[order[-1]]:
-            left[reader] -= 1
-            if not left[reader]:
-                heapq.heappush(ready, reader)
-    return order
-
-
-def _title(node):
-    name = node.name or next(iter(node.output), "")
-    return f"{shown(name)} ({shown(node.op_type)[1:-1]})"

@@ -7,7 +7,8 @@ import math
 from collections import namedtuple
 
 from lpkit.interop.lowering import attention_products, conv_op, conv_transpose_op, einsum_op, matmul_op
-from lpkit.interop.onnx_model import STANDARD, child_graphs
+from lpkit.interop.onnx_model import STANDARD
+from lpkit.interop.onnx_order import child_graphs
 from lpkit.networks import Activation, Add, BatchNorm, Concat, Flatten, GlobalPool, Pool
 
 __all__ = ["PRODUCTS", "Call", "attention_ops", "attributes", "hidden_macs", "plain_op", "product"]

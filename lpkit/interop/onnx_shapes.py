@@ -61,8 +61,8 @@ def _checked_dimensions(dimensions, graph):
     for name, size in given.items():
         if name not in inputs | symbols:
             known = ", ".join(map(shown, sorted(filter(None, inputs | symbols))[:8]))
-            raise ValueError(f"dimensions names {shown(name)}, which is no input and no dynamic dimension of the model; "
-                             f"it has {known}")
+            raise ValueError(f"dimensions names {shown(name)}, which is no input and no dynamic dimension of the "
+                             f"model; it has {known}")
     return {name: [_size(n, name) for n in size] if isinstance(size, (tuple, list)) else _size(size, name)
             for name, size in given.items()}
 
