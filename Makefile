@@ -44,7 +44,7 @@ TORCH_NOTEBOOKS := $(shell grep -l '"requires-torch"' notebooks/*.ipynb)
 test-torch: $(TORCH_READY)
 	$(TORCH_BIN)/python -m pytest $(TORCH_TESTS)
 	$(TORCH_BIN)/python -m pytest $(NBVAL) $(TORCH_NOTEBOOKS)
-	$(TORCH_BIN)/lpkit check $(notdir $(basename $(TORCH_NOTEBOOKS)))
+	$(TORCH_BIN)/python -c 'import sys; from lpkit.run import check; sys.exit(check(sys.argv[1:]).exit_code)' $(notdir $(basename $(TORCH_NOTEBOOKS)))
 
 clean:
 	rm -rf $(VENV) $(TORCH_VENV) .lpkit
