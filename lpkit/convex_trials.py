@@ -1,0 +1,155 @@
+"""How soon gradient descent and PPRS reach a precision on convex functions whose optimum, L and R are known.
+
+Each method is run twice: with the parameters that its theorem gives for the precision, and with the best of a grid,
+picked afterwards for each precision. Steps do not depend on the depth, so one run serves all depths.
+Source: PPRS (NeurIPS 2019), sections 3 and 4, whose bounds are put to trial; the grids are ours.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from lpkit.baselines import decaying_gd
+from lpkit.pipeline_time import pipeline_time
+from lpkit.rates import pprs_error, pprs_iterations
+from lpkit.smoothing import agd, gd, pprs, theorem_parameters
+
+__all__ = ["errors_and_bounds", "fastest", "iterations_to", "theorem_iterations"]
+
+STEPS = np.logspace(-3, 0, 7)  # in units of R / L, for gradient descent
+ACCELERATED = np.logspace(-4, -1, 7)  # the same with momentum 0.99
+WIDTHS = np.array([1e-3, 3e-3, 1e-2, 3e-2])  # gamma in units of R
+FACTORS = np.array([1.0, 3.0, 10.0, 30.0])  # lr in units of gamma / L; the theorem has 1
+
+
+def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, seed=0):
+    """Least number of steps to each precision, over the grid of each method.
+
+    Parameters
+    ----------
+    problem : Problem
+        With `optimum`, `L` and `R`.
+    precisions : sequence of float
+        eps: a step counts from the first iterate whose value is at most the optimum + eps.
+    samples : sequence of int
+        K of PPRS, which has Nesterov's momentum.
+    most : int
+        Steps of gradient descent at the most; of PPRS with K samples, most / sqrt K.
+    seed : int
+        Of the perturbations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``method`` ("gd": the best of constant steps, of steps falling as 1/sqrt t and of momentum 0.99;
+        "pprs"), ``K``, ``eps``, ``steps`` (inf if never reached).
+
+    Examples
+    --------
+    >>> from lpkit.problems import random_max_affine
+    >>> iterations_to(random_max_affine(20, 40), [0.1, 0.05], samples=[10])
+      method   K   eps  steps
+    0     gd   1  0.10   15.0
+    1     gd   1  0.05   43.0
+    2   pprs  10  0.10    6.0
+    3   pprs  10  0.05   18.0
+    """
+    targets, unit = problem.optimum + np.asarray(precisions, dtype=float), problem.R / problem.L
+    until = {"callback": lambda _, values: bool(np.nanmin(values) <= targets.min())}
+    single = [gd(problem, most, lr=STEPS * unit, **until), decaying_gd(problem, most, lr=STEPS * unit, **until),
+              agd(problem, most, lr=ACCELERATED * unit, **until)]  # fmt: skip
+    found = [("gd", 1, np.min([_first(trace, targets) for trace in single], axis=0))]
+    gamma = WIDTHS[:, None] * problem.R
+    for K in samples:
+        trace = pprs(problem, math.ceil(most / K**0.5), K=K, lr=FACTORS * gamma / problem.L, gamma=gamma, mu="nesterov",
+                     seed=seed, **until)  # fmt: skip
+        found.append(("pprs", K, _first(trace, targets)))
+    return pd.DataFrame([(method, K, eps, steps) for method, K, hits in found for eps, steps in zip(precisions, hits)],
+                        columns=["method", "K", "eps", "steps"])  # fmt: skip
+
+
+def _first(trace, targets):
+    """Step at which any setting is first at most each target; inf if none ever is."""
+    least = np.fmin.reduce(trace.values, axis=0)
+    hit = least <= targets[:, None]
+    return np.where(hit.any(axis=1), trace.iterations[hit.argmax(axis=1)], np.inf)
+
+
+def theorem_iterations(problem, eps, *, seed=0):
+    """Steps to a precision, with the parameters for which it is proved: a row for "gd" and one for "pprs".
+
+    Gradient descent has the steps R / (L sqrt T) with T = (RL/eps)^2, PPRS those of `lpkit.smoothing.theorem_parameters`.
+
+    Examples
+    --------
+    >>> from lpkit.problems import random_max_affine
+    >>> theorem_iterations(random_max_affine(20, 40), 0.1)
+      method   K  eps  steps  proved
+    0     gd   1  0.1     22     100
+    1   pprs  19  0.1     33      84
+    """
+    until = {"callback": lambda _, values: bool(values[0] <= problem.optimum + eps)}
+    single = math.ceil((problem.R * problem.L / eps) ** 2)
+    T = int(pprs_iterations(eps, L=problem.L, R=problem.R, dimension=problem.dimension)[0])
+    chosen = theorem_parameters(T, problem.L, problem.R, problem.dimension)
+    traces = gd(problem, single, lr=problem.R / (problem.L * single**0.5), **until), pprs(problem, T, **chosen._asdict(), seed=seed, **until)
+    rows = [(name, trace.K, eps, int(trace.iterations[-1]), proved)
+            for name, trace, proved in zip(("gd", "pprs"), traces, (single, T))]  # fmt: skip
+    return pd.DataFrame(rows, columns=["method", "K", "eps", "steps", "proved"])
+
+
+def fastest(rows, depths):
+    """Slots to each precision at each depth, of gradient descent and of PPRS with the best K.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Of `iterations_to`, for one problem.
+    depths : sequence of int
+        Delta.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``eps``, ``Delta``, ``gd``, ``pprs``, ``K`` (the largest of the best), ``speedup`` = gd / pprs.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame([("gd", 1, 0.1, 40.0), ("pprs", 1, 0.1, 50.0), ("pprs", 10, 0.1, 9.0)],
+    ...                     columns=["method", "K", "eps", "steps"])
+    >>> fastest(rows, [1, 20])
+       eps  Delta      gd   pprs   K   speedup
+    0  0.1      1    80.0  100.0   1  0.800000
+    1  0.1     20  1600.0  522.0  10  3.065134
+    """
+    found = []
+    for eps, group in rows.groupby("eps", sort=False):
+        ours = group[group["method"] == "pprs"]
+        single = group.loc[group["method"] == "gd", "steps"].iloc[0]
+        for depth in depths:
+            times = [steps * pipeline_time(1, int(K), depth) for K, steps in zip(ours["K"], ours["steps"])]
+            least, alone = min(times), single * pipeline_time(1, 1, depth)
+            best = max(int(K) for K, time in zip(ours["K"], times) if time == least)
+            found.append((eps, depth, alone, least, best, alone / least))
+    return pd.DataFrame(found, columns=["eps", "Delta", "gd", "pprs", "K", "speedup"])
+
+
+def errors_and_bounds(problem, iterations, *, seeds=10):
+    """Error after T steps with the theorem's parameters beside its bound: one row a T and seed.
+
+    Examples
+    --------
+    >>> from lpkit.problems import random_max_affine
+    >>> rows = errors_and_bounds(random_max_affine(16, 32), [9], seeds=3)
+    >>> rows["bound"].tolist(), bool((rows["error"] < rows["bound"]).all())
+    ([0.8, 0.8, 0.8], True)
+    """
+    rows = []
+    for T in iterations:
+        chosen = theorem_parameters(T, problem.L, problem.R, problem.dimension)
+        bound = float(pprs_error(T, L=problem.L, R=problem.R, dimension=problem.dimension))
+        for seed in range(seeds):
+            last = pprs(problem, T, **chosen._asdict(), seed=seed, record_every=T).values[0, -1]
+            rows.append((problem.dimension, T, chosen.K, seed, float(last - problem.optimum), bound))
+    return pd.DataFrame(rows, columns=["d", "T", "K", "seed", "error", "bound"])
