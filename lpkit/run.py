@@ -80,8 +80,8 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
 
     Without `out`, results go to figures/ and data/results/ of the repository and the notebooks there are refreshed;
     with it, to the same folders in `out`. A notebook that fails is kept beside its log in failed/ of `out` (without
-    it, of .lpkit/ in the repository). Notebooks whose id begins with ``00_`` are executed after all others. One that needs
-    a library that is not installed (see `lpkit.notebooks.missing`) is left alone, and so is what is committed of it.
+    it, of .lpkit/ in the repository). Notebooks whose id begins with ``00_`` are executed after all others. One that
+    needs a library that is not installed (`lpkit.notebooks.missing`) is left alone, as is what is committed of it.
 
     Parameters
     ----------

@@ -14,7 +14,9 @@ from lpkit import paths
 from lpkit.compare import strays
 from lpkit.deliver import manifest
 from lpkit.execute import Task, execute_all
-from lpkit.notebooks import KERNELSPEC, joined, missing, normalise, notebook_ids, notebook_text, read_notebook, tags, title
+from lpkit.notebooks import (
+    KERNELSPEC, joined, missing, normalise, notebook_ids, notebook_text, read_notebook, tags, title,
+)  # fmt: skip
 from lpkit.parameters import parameters, values
 
 IDS = notebook_ids()

@@ -17,11 +17,11 @@ def divided(inputs, targets, micro_batches):
     inputs, targets = torch.as_tensor(inputs), torch.as_tensor(targets)
     count = whole_number(micro_batches, "micro_batches")
     if inputs.dim() == 0 or targets.dim() == 0 or len(inputs) != len(targets):
-        raise ValueError(f"inputs have the shape {tuple(inputs.shape)} and targets {tuple(targets.shape)}; give as many "
-                         "of both")  # fmt: skip
+        raise ValueError(f"inputs have the shape {tuple(inputs.shape)} and targets {tuple(targets.shape)}; give as "
+                         "many of both")  # fmt: skip
     if len(inputs) < count or len(inputs) % count:
-        raise ValueError(f"{len(inputs)} samples cannot be divided into {count} equal micro-batches, and torch's runtime "
-                         "takes no others; choose a number of samples that it divides")  # fmt: skip
+        raise ValueError(f"{len(inputs)} samples cannot be divided into {count} equal micro-batches, and torch's "
+                         "runtime takes no others; choose a number of samples that it divides")  # fmt: skip
     return inputs.detach(), targets.detach(), len(inputs) // count
 
 
@@ -35,8 +35,8 @@ def shifts_of(plan, stages, shapes, shift):
         moved = round(fraction * channels)
         problem = shift_problem(layer) if place else "the first layer has none"
         if moved and problem:
-            raise ValueError(f"delta of module {shown(layer.name)} cannot be shared with the next stage: {problem}; move "
-                             "the boundary, or set shift=0")  # fmt: skip
+            raise ValueError(f"delta of module {shown(layer.name)} cannot be shared with the next stage: {problem}; "
+                             "move the boundary, or set shift=0")  # fmt: skip
         result.append((channels - moved, channels))
     return result
 
@@ -94,8 +94,8 @@ def save(job, path):
     try:
         needs_torch().save(job, path)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValueError(f"the model or the loss cannot be sent to another process ({' '.join(str(error).split())}); use "
-                         "classes and functions that can be imported from a module") from None  # fmt: skip
+        raise ValueError(f"the model or the loss cannot be sent to another process ({' '.join(str(error).split())}); "
+                         "use classes and functions that can be imported from a module") from None  # fmt: skip
 
 
 def _check_importable(name, value):
@@ -105,5 +105,5 @@ def _check_importable(name, value):
     for part in inner:
         kind = part if callable(part) and hasattr(part, "__name__") else type(part)
         if kind.__module__ == "__main__" or kind.__name__ == "<lambda>":
-            raise ValueError(f"{kind.__name__} is defined in the script or notebook itself, which other processes do not "
-                             "run; put it into a module of its own and import it")  # fmt: skip
+            raise ValueError(f"{kind.__name__} is defined in the script or notebook itself, which other processes do "
+                             "not run; put it into a module of its own and import it")  # fmt: skip

@@ -118,8 +118,8 @@ def _unfolded(modules):
     """(name, module) of each module in the order in which they run, nested Sequentials unfolded."""
     nn = needs_torch().nn
     if isinstance(modules, nn.Module) and not isinstance(modules, nn.Sequential):
-        raise ValueError(f"the model is a {type(modules).__name__}; give an nn.Sequential or a list of modules that run "
-                         "one after the other, with each branch or skip connection inside one of them")  # fmt: skip
+        raise ValueError(f"the model is a {type(modules).__name__}; give an nn.Sequential or a list of modules that "
+                         "run one after the other, with each branch or skip connection inside one of them")  # fmt: skip
     named = list(modules.named_children()) if isinstance(modules, nn.Sequential) else None
     if named is None and isinstance(modules, (list, tuple, nn.ModuleList)):
         named = [(str(n), module) for n, module in enumerate(modules)]
@@ -187,7 +187,8 @@ def _check_sizes(plan, layers):
     costs = plan.costs
     if len(costs) != len(layers):
         raise ValueError(f"the plan has {len(costs)} layers and the model {len(layers)}: "
-                         f"{shown(', '.join(layer.name for layer in layers))}; plan from costs of this model")  # fmt: skip
+                         f"{shown(', '.join(layer.name for layer in layers))}; plan from costs of this "
+                         "model")  # fmt: skip
     for name, layer, size in zip(costs.layers, layers, costs.weight_bytes.tolist()):
         if size and size != int(np.ceil(layer.weights * costs.bytes_per_element)):
             raise ValueError(f"layer {shown(name)} of the plan has {size} bytes of weights, and module "

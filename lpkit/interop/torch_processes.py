@@ -130,7 +130,8 @@ class Workers:
         told = {}
         for rank in self._stopped(folder, count):
             if not (folder / f"error-{rank}").exists():
-                return f"the process of stage {rank + 1} ended with code {self._processes[rank].poll()}{self._last(rank)}"
+                code = self._processes[rank].poll()
+                return f"the process of stage {rank + 1} ended with code {code}{self._last(rank)}"
             moment, text = (folder / f"error-{rank}").read_text(encoding="utf-8").split("\n", 1)
             told[int(moment)] = f"stage {rank + 1} failed: {' '.join(text.split())}"
         return told[min(told)]

@@ -180,9 +180,11 @@ def _bytes(layers, shapes):
     size = next(layers[0].module.parameters()).element_size()
     return {"weight_bytes": [layer.weights * size for layer in layers],
             "input_bytes": [math.prod(shape.input) * size for shape in shapes],
-            "output_bytes": [math.prod(shape.output) * size for shape in shapes], "bytes_per_element": size}  # fmt: skip
+            "output_bytes": [math.prod(shape.output) * size for shape in shapes],
+            "bytes_per_element": size}  # fmt: skip
 
 
 def _source(torch, sample, repeats, threads):
     return (f"measured: median of {repeats} passes of {len(sample)} samples on {threads} "
-            f"{'thread' if threads == 1 else 'threads'} of a {platform.machine()} CPU, torch {torch.__version__}")  # fmt: skip
+            f"{'thread' if threads == 1 else 'threads'} of a {platform.machine()} CPU, "
+            f"torch {torch.__version__}")  # fmt: skip

@@ -61,7 +61,8 @@ def loads_table(plans, runs):
     for planner, run in runs.items():
         whats = [*(f"stage {k}" for k in range(1, run.stages + 1)), "period"]
         predicted, measured = (*plans[planner].loads, plans[planner].period), (*run.busy, run.period)
-        rows += [(planner, what, 1e3 * float(p), 1e3 * m, m / float(p)) for what, p, m in zip(whats, predicted, measured)]
+        rows += [(planner, what, 1e3 * float(p), 1e3 * m, m / float(p))
+                 for what, p, m in zip(whats, predicted, measured)]  # fmt: skip
     return pd.DataFrame(rows, columns=["planner", "what", "predicted ms", "measured ms", "measured / predicted"])
 
 

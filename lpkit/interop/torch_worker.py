@@ -47,7 +47,7 @@ class Stage:
     def _runtime(self):
         job = self.job
         # With shapes given torch does not find them by an extra pass, which would change the statistics of BatchNorm.
-        received = job["inputs"][: len(job["inputs"]) // job["micro_batches"]] if self.rank == 0 else _like(*job["input"])
+        received = job["inputs"].chunk(job["micro_batches"])[0] if self.rank == 0 else _like(*job["input"])
         stage = PipelineStage(self.module, self.rank, job["stages"], torch.device("cpu"), input_args=received,
                               output_args=_like(*job["output"]))  # fmt: skip
         runtime = engine._PipelineScheduleRuntime([stage], job["micro_batches"], loss_fn=job["loss"])
