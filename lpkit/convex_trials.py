@@ -12,10 +12,10 @@ import pandas as pd
 
 from lpkit.baselines import decaying_gd
 from lpkit.pipeline_time import pipeline_time
-from lpkit.rates import pprs_error, pprs_iterations
+from lpkit.rates import naive_nonsmooth, pprs_error, pprs_iterations
 from lpkit.smoothing import agd, gd, pprs, theorem_parameters
 
-__all__ = ["errors_and_bounds", "fastest", "iterations_to", "theorem_iterations"]
+__all__ = ["errors_and_bounds", "fastest", "iterations_to", "smooth_iterations", "theorem_iterations", "trial_times"]
 
 STEPS = np.logspace(-3, 0, 7)  # in units of R / L, for gradient descent
 ACCELERATED = np.logspace(-4, -1, 7)  # the same with momentum 0.99
@@ -51,8 +51,8 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
     >>> iterations_to(random_max_affine(20, 40), [0.1, 0.05], samples=[10])
       method   K   eps  steps
     0     gd   1  0.10   15.0
-    1     gd   1  0.05   43.0
-    2   pprs  10  0.10    6.0
+    1     gd   1  0.05   32.0
+    2   pprs  10  0.10   11.0
     3   pprs  10  0.05   18.0
     """
     targets, unit = problem.optimum + np.asarray(precisions, dtype=float), problem.R / problem.L
@@ -87,16 +87,43 @@ def theorem_iterations(problem, eps, *, seed=0):
     >>> theorem_iterations(random_max_affine(20, 40), 0.1)
       method   K  eps  steps  proved
     0     gd   1  0.1     22     100
-    1   pprs  19  0.1     33      84
+    1   pprs  20  0.1     47      84
     """
     until = {"callback": lambda _, values: bool(values[0] <= problem.optimum + eps)}
-    single = math.ceil((problem.R * problem.L / eps) ** 2)
+    single = int(naive_nonsmooth(eps, L=problem.L, R=problem.R)) // 2
     T = int(pprs_iterations(eps, L=problem.L, R=problem.R, dimension=problem.dimension)[0])
     chosen = theorem_parameters(T, problem.L, problem.R, problem.dimension)
-    traces = gd(problem, single, lr=problem.R / (problem.L * single**0.5), **until), pprs(problem, T, **chosen._asdict(), seed=seed, **until)
+    traces = (gd(problem, single, lr=problem.R / (problem.L * single**0.5), **until),
+              pprs(problem, T, **chosen._asdict(), seed=seed, **until))  # fmt: skip
     rows = [(name, trace.K, eps, int(trace.iterations[-1]), proved)
             for name, trace, proved in zip(("gd", "pprs"), traces, (single, T))]  # fmt: skip
     return pd.DataFrame(rows, columns=["method", "K", "eps", "steps", "proved"])
+
+
+def smooth_iterations(problem, eps, *, samples=(2, 10, 100), gammas=(1e-3, 1e-2, 1e-1), most=100, seed=0):
+    """Steps to a precision on a smooth function: Nesterov's method ("agd"), and PPRS for each K and gamma; steps 1/beta.
+
+    Parameters
+    ----------
+    problem : Problem
+        With `optimum`, `beta` and `R`.
+    gammas : sequence of float
+        In units of R.
+
+    Examples
+    --------
+    >>> from lpkit.hard_functions import smooth_chain
+    >>> rows = smooth_iterations(smooth_chain(9), 0.01, samples=[10], gammas=[0.01])
+    >>> rows.drop(columns="gamma").values.tolist()
+    [['agd', 1, 0.01, 5.0], ['pprs', 10, 0.01, 5.0]]
+    """
+    lr, target = 1 / problem.beta, np.array([problem.optimum + eps])
+    rows = [("agd", 1, 0.0, eps, *_first(agd(problem, most, lr=lr, mu="nesterov"), target))]
+    for K in samples:
+        for gamma in gammas:
+            trace = pprs(problem, most, K=K, lr=lr, gamma=gamma * problem.R, mu="nesterov", seed=seed)
+            rows.append(("pprs", K, gamma, eps, *_first(trace, target)))
+    return pd.DataFrame(rows, columns=["method", "K", "gamma", "eps", "steps"])
 
 
 def fastest(rows, depths):
@@ -123,16 +150,26 @@ def fastest(rows, depths):
     0  0.1      1    80.0  100.0   1  0.800000
     1  0.1     20  1600.0  522.0  10  3.065134
     """
-    found = []
-    for eps, group in rows.groupby("eps", sort=False):
-        ours = group[group["method"] == "pprs"]
-        single = group.loc[group["method"] == "gd", "steps"].iloc[0]
-        for depth in depths:
-            times = [steps * pipeline_time(1, int(K), depth) for K, steps in zip(ours["K"], ours["steps"])]
-            least, alone = min(times), single * pipeline_time(1, 1, depth)
-            best = max(int(K) for K, time in zip(ours["K"], times) if time == least)
-            found.append((eps, depth, alone, least, best, alone / least))
-    return pd.DataFrame(found, columns=["eps", "Delta", "gd", "pprs", "K", "speedup"])
+    timed = trial_times(rows, depths)
+    timed = timed.sort_values(["slots", "K"], ascending=[True, False], kind="stable")  # of equals the largest K is first
+    first = timed.drop_duplicates(["method", "eps", "Delta"]).set_index(["eps", "Delta"])
+    single, ours = (first[first["method"] == method] for method in ("gd", "pprs"))
+    found = pd.DataFrame({"gd": single["slots"], "pprs": ours["slots"], "K": ours["K"]})
+    found = found.reindex(pd.MultiIndex.from_product([rows["eps"].unique(), depths], names=["eps", "Delta"]))
+    return found.assign(speedup=found["gd"] / found["pprs"]).reset_index()
+
+
+def trial_times(rows, depths):
+    """The rows of `iterations_to` or `theorem_iterations` at each depth, with their slots 2 steps (K + Delta - 1).
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame([("pprs", 10, 0.1, 9.0)], columns=["method", "K", "eps", "steps"])
+    >>> trial_times(rows, [1, 20])[["Delta", "slots"]].values.tolist()
+    [[1.0, 180.0], [20.0, 522.0]]
+    """
+    timed = rows.assign(Delta=[list(depths)] * len(rows)).explode("Delta", ignore_index=True).astype({"Delta": int})
+    return timed.assign(slots=timed["steps"] * [pipeline_time(1, *pair) for pair in zip(timed["K"], timed["Delta"])])
 
 
 def errors_and_bounds(problem, iterations, *, seeds=10):

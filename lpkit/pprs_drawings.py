@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.collections import PolyCollection
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from lpkit.gantt_places import corners
@@ -22,24 +23,33 @@ MOST_NUMBERS = 400  # cells of a timetable that are numbered
 
 
 def graph_places(parents):
-    """Where nodes and inputs stand: as far right as their longest path from an input is long, one above the other.
+    """Where nodes, inputs and the bends of long edges stand: as far right as their longest path from an input is long.
 
     Returns
     -------
     dict of str to (x, y)
+        An edge that skips levels has a place in each of them, (start, end, level), which no node is put upon.
 
     Examples
     --------
-    >>> graph_places({"a": ["x"], "b": ["x"], "c": ["a"], "loss": ["b", "c"]})
-    {'x': (0, 0.0), 'a': (1, 0.5), 'b': (1, -0.5), 'c': (2, 0.0), 'loss': (3, 0.0)}
+    >>> graph_places({"a": ["x"], "b": ["x"], "loss": ["a", "b"]})
+    {'x': (0, 0.0), 'a': (1, 0.5), 'b': (1, -0.5), 'loss': (2, 0.0)}
+    >>> graph_places({"a": ["x"], "loss": ["a", "x"]})[("x", "loss", 1)]
+    (1, -0.5)
     """
-    levels = _levels(parents)
-    inputs = dict.fromkeys(p for names in parents.values() for p in names if p not in parents)
-    columns = {}
-    for name in [*inputs, *levels]:
-        columns.setdefault(levels.get(name, 0), []).append(name)
-    return {name: (level, (len(names) - 1) / 2 - i) for level, names in sorted(columns.items())
-            for i, name in enumerate(names)}  # fmt: skip
+    levels, before = _levels(parents), {}
+    for node, names in parents.items():
+        for name in names:
+            way = [name, *((name, node, at) for at in range(levels.get(name, 0) + 1, levels[node])), node]
+            for a, b in pairwise(way):
+                before.setdefault(a, []), before.setdefault(b, []).append(a)
+    level = {name: name[2] if isinstance(name, tuple) else levels.get(name, 0) for name in before}
+    places = {}
+    for at in range(max(level.values()) + 1):
+        column = [name for name in before if level[name] == at]
+        column.sort(key=lambda name: -np.mean([places[p][1] for p in before[name]]) if before[name] else 0)
+        places |= {name: (at, (len(column) - 1) / 2 - i) for i, name in enumerate(column)}
+    return places
 
 
 def _levels(parents):
@@ -93,17 +103,29 @@ def graph_figure(graphs, passes, *, title=""):
 
 def _graph(axis, parents):
     places, strong = graph_places(parents), set(pairwise(longest_path(parents)))
-    boxes = {name: _box(axis, name, place, name in parents) for name, place in places.items()}
+    boxes = {name: _box(axis, name, place, name in parents) for name, place in places.items() if isinstance(name, str)}
     for node, names in parents.items():
         for name in names:
-            on = (name, node) in strong
-            axis.add_patch(FancyArrowPatch(places[name], places[node], patchA=boxes[name], patchB=boxes[node],
-                                           arrowstyle="-|>", mutation_scale=9, shrinkA=1, shrinkB=1, zorder=1,
-                                           color=STRONG if on else "0.45", lw=2 if on else 0.9,
-                                           connectionstyle=f"arc3,rad={_bend(places, name, node)}"))  # fmt: skip
+            bends = sorted((key for key in places if key[:2] == (name, node)), key=lambda key: key[2])
+            _arrow(axis, [places[key] for key in (name, *bends, node)], boxes[name], boxes[node], (name, node) in strong)
     xs, ys = np.array(list(places.values()), dtype=float).T
     axis.set(xlim=(xs.min() - 0.5, xs.max() + 0.5), ylim=(ys.min() - 0.75, ys.max() + 0.75))
     axis.set_axis_off()
+
+
+def _arrow(axis, points, start, end, strong):
+    """An arrow from box to box; where there are points between, a curve that they pull to themselves."""
+    look = {"color": STRONG, "lw": 2, "zorder": 2} if strong else {"color": "0.45", "lw": 0.9, "zorder": 1}
+    points = np.array(points, dtype=float)
+    middles = (points[1:] + points[:-1]) / 2
+    if len(points) > 2:
+        way = [points[0], middles[0], *(p for pair in zip(points[1:-1], middles[1:]) for p in pair)]
+        codes = [Path.MOVETO, Path.LINETO, *[Path.CURVE3] * (len(way) - 2)]
+        axis.add_patch(PathPatch(Path(way, codes), fill=False, edgecolor=look["color"], lw=look["lw"], zorder=1))
+        points, start = points[[-1, -1]], None
+        points[0] = middles[-1]
+    axis.add_patch(FancyArrowPatch(*points, patchA=start, patchB=end, arrowstyle="-|>", mutation_scale=9, shrinkA=0,
+                                   shrinkB=1, **look))  # fmt: skip
 
 
 def _box(axis, name, place, node):
@@ -111,13 +133,6 @@ def _box(axis, name, place, node):
     box = {"boxstyle": "round,pad=0.35", "facecolor": "#F3F3F3" if node else "white", "edgecolor": "0.3" if node else "0.7"}
     text = axis.text(*place, name, ha="center", va="center", fontsize=8, zorder=3, bbox=box)
     return text.get_bbox_patch()
-
-
-def _bend(places, start, end):
-    """Curvature of an arrow: straight unless it passes over a level in which another node may stand in its way."""
-    (x, y), (u, v) = places[start], places[end]
-    crossed = [name for name, (a, b) in places.items() if x < a < u and abs(y + (v - y) * (a - x) / (u - x) - b) < 0.3]
-    return 0.0 if not crossed else -0.28 if y <= v else 0.28
 
 
 def timetable(axis, passes, nodes):
@@ -128,8 +143,10 @@ def timetable(axis, passes, nodes):
     tops = passes["node"].map(row).to_numpy(float)
     left = passes["start"].to_numpy(float)
     right = left + passes["slots"].to_numpy(float)
-    axis.add_collection(PolyCollection(corners(left, right, tops + 0.06, tops + 0.94), lw=0.5, edgecolor="white", zorder=2,
-                                       facecolor=passes["pass"].map(PASSES).tolist()))  # fmt: skip
+    faces = passes["pass"].map(PASSES).to_numpy()
+    edges = np.where((right - left) * 300 > end, "white", faces)  # a white edge would hide what is narrower
+    axis.add_collection(PolyCollection(corners(left, right, tops + 0.06, tops + 0.94), lw=0.5, edgecolor=edges.tolist(),
+                                       facecolor=faces.tolist(), zorder=2))  # fmt: skip
     if len(passes) <= MOST_NUMBERS:
         for x, y, width, sample in zip(left, tops, right - left, passes["sample"]):
             if width * 40 > end:
@@ -203,6 +220,7 @@ def _against_samples(axis, curves, column):
         axis.plot(line["K"], line[column], color=color, label=f"Δ = {depth}")
         axis.plot(dots["K"], dots[column], "o", color=color, ms=4)
     axis.set(xlabel="samples K", xscale="log")
+    axis.xaxis.set_major_formatter("{x:g}")
 
 
 def shades(count):

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from lpkit import rates
-from lpkit.convex_trials import errors_and_bounds, fastest, iterations_to, theorem_iterations
-from lpkit.hard_functions import l1_chain, nesterov_max, nonconvex_chain, smooth_chain
+from lpkit.convex_trials import errors_and_bounds, fastest, iterations_to, smooth_iterations, theorem_iterations, trial_times
+from lpkit.hard_functions import l1_chain, smooth_chain
 from lpkit.image_network import alexnet_cifar10
-from lpkit.memory_model import coordinates_found
 from lpkit.pipeline_time import bubbling, chain_timeline, depth_of, pipeline_time
+from lpkit.pprs_models import chain_of, network_graph, random_graph, simulated_bounds
 from lpkit.problems import random_max_affine
-from lpkit.smoothing import agd, pprs
 
 __all__ = []  # used through the ledger: `lpkit.claims`
 
@@ -30,27 +29,6 @@ GRID = tuple(product((1, 2, 10, 100), (1, 2, 20, 200)))  # K of the paper (and 1
 
 
 # Graphs and bubbling
-
-
-def random_graph(seed, nodes=12):
-    """A graph with one leaf: each node reads one to three of the input and the nodes before it, the leaf what is left."""
-    rng = np.random.default_rng(seed)
-    names = ["x", *(f"f{i}" for i in range(1, nodes))]
-    graph = {}
-    for i in range(1, nodes):
-        graph[names[i]] = sorted(set(rng.choice(names[:i], rng.integers(1, 4)).tolist()))
-    read = {name for parents in graph.values() for name in parents}
-    return graph | {"leaf": [name for name in graph if name not in read]}
-
-
-def chain_of(depth):
-    """Node -> names it reads, of a chain."""
-    return {f"f{i}": [f"f{i - 1}" if i > 1 else "x"] for i in range(1, depth + 1)}
-
-
-def network_graph(network):
-    """The nodes of a network as units, and one for the loss."""
-    return {node.name: list(node.inputs) for node in network.nodes} | {"loss": [network.nodes[-1].name]}
 
 
 def graph_makespan(read):
@@ -134,24 +112,6 @@ def near_linear_bound(read):
 def near_linear_share(read):
     """That ratio over Delta, at Delta = 200."""
     return float(rates.naive_nonsmooth(1e-9, depth=200) / rates.pprs_upper(1e-9, dimension=100, depth=200) / 200)
-
-
-def simulated_bounds(depth, sizes=(2, 3, 5, 9, 17, 33)):
-    """The memory model run on the functions that prove the lower bounds: one row a function.
-
-    ``eps`` is the least error (for "non-convex" the least gradient) that is proved for every point whose last needed
-    coordinate is 0, and ``slots`` the slot before which no memory holds one with it. The smooth chain of 2 k + 1
-    coordinates needs k + 1 of them for the error that is proved for k; the others need all.
-    """
-    rows = []
-    for n in sizes:
-        smooth, chain = smooth_chain(2 * n - 1, depth=depth), l1_chain(n, depth=depth)
-        steep, deep = nesterov_max(n, depth=depth), nonconvex_chain(n, depth=depth)
-        proved = [("smooth convex", smooth, 3 / (32 * n**2), n), ("non-smooth, depth", chain, 1 / (2 * n), n),
-                  ("non-smooth, sampling", steep, -steep.optimum, n), ("non-convex", deep, deep.gradient_floor, n)]  # fmt: skip
-        rows += [(name, depth, n, eps, int((coordinates_found(problem.graph) < needed).sum()))
-                 for name, problem, eps, needed in proved]  # fmt: skip
-    return pd.DataFrame(rows, columns=["class", "Delta", "coordinates", "eps", "slots"])
 
 
 LOWER = {"smooth convex": rates.smooth_lower, "non-convex": rates.nonconvex_lower,
@@ -273,12 +233,7 @@ def theorem_speedup_200(read):
 
 def smooth_gains_nothing(read):
     """Share of K, gamma and depths for which PPRS is no sooner at a precision than K = 1, gamma = 0: a smooth chain."""
-    problem = smooth_chain(99)
-    target = problem.optimum + 1e-3
-    depths = (20, 200)
-    alone = [agd(problem, 100, lr=1.0, mu="nesterov").time_to_target(target, depth).min() for depth in depths]
-    found = []
-    for K in (2, 10, 100):
-        trace = pprs(problem, 100, K=K, lr=1.0, gamma=[1e-3, 1e-2, 1e-1], mu="nesterov")
-        found += [trace.time_to_target(target, depth) >= least for depth, least in zip(depths, alone)]
-    return float(np.mean(found))
+    timed = trial_times(smooth_iterations(smooth_chain(99), 1e-3), (20, 200))
+    alone = timed[timed["method"] == "agd"].set_index("Delta")["slots"]
+    ours = timed[timed["method"] == "pprs"]
+    return float((ours["slots"].to_numpy() >= alone[ours["Delta"]].to_numpy()).mean())
