@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from lpkit.costs import Costs
+from lpkit.interop.overlay import overlay
+from lpkit.interop.profiler_trace import read_profiler_trace
 from lpkit.interop.torch_layers import TESTED, module_layers, needs_tested_torch, split
 from lpkit.plans import Plan, communication
 from lpkit.schedule import layerpipe, one_f_one_b
@@ -174,6 +176,23 @@ def test_spans_and_times(workers):
         spans = sorted((s.step, s.start, s.end) for s in run.spans if s.stage == stage)
         assert all(a[2] <= b[1] for a, b in zip(spans, spans[1:]) if a[0] == b[0])
     assert len(run.busy) == 2 and 0 < max(run.busy) and 0 < run.period < max(run.step_seconds)
+
+
+@runs
+def test_real_traces_lie_over_the_plan(workers, tmp_path):
+    """Two steps of a plan, the traces of the last one read back: every action of the timeline was measured once."""
+    plan = by_hand(4, ENDS["mlp"])
+    run = ran("mlp", workers, plan=plan, steps=2, traces=tmp_path)
+    spans = read_profiler_trace(*run.traces)
+    timeline = one_f_one_b(plan, micro_batches=4)
+    done = spans[spans["action"].isin(["F", "B"])]
+    assert sorted(zip(done["stage"], done["action"], done["micro_batch"])) == sorted(
+        (stage, action, micro) for stage in (0, 1) for action in "FB" for micro in range(4))  # fmt: skip
+    assert (spans["duration"] >= 0).all() and set(spans["step"]) == {0}
+    laid = overlay(timeline, spans)
+    planned = laid.table[laid.table["measure"] == "busy"].set_index("stage")["planned"]
+    assert planned.to_dict() == {1: 4 * (2 * 3 - 1), 2: 4 * 2 * 3}  # F, G and delta of two layers, no delta of layer 1
+    assert (laid.table.loc[laid.table["measure"].isin(["busy", "period", "F"]), "measured"] > 0).all()
 
 
 @runs
