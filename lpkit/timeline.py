@@ -142,7 +142,7 @@ class Timeline:
     def bubble_share(self):
         """Share of the time of all processors in which they wait, fill and drain included."""
         busy = self.busy
-        return plain(1 - ratio(sum(busy), self.makespan * len(busy))) if self.makespan else 0
+        return max(plain(1 - ratio(sum(busy), self.makespan * len(busy))), 0) if self.makespan else 0  # floats round
 
     @property
     def period(self):
@@ -151,11 +151,13 @@ class Timeline:
         Taken at the processor that works most, from the ends of its mini-batches as long as it still takes new ones in.
         The steps between them must repeat, one by one or in groups (slow links make groups), to the last step.
         """
-        busy = self._busy_ticks()
-        at = self.processor == busy.index(max(busy)) + 1
-        updates = np.sort(self.end[at & (self.kind == KINDS.index("U"))])
-        updates = updates.reshape(self.batches, -1)[:, -1]
-        entered = self.start[at & (self.kind == KINDS.index("F"))].max()
+        busy, update = self._busy_ticks(), self.kind == KINDS.index("U")
+        # Only a processor with a layer has mini-batches that end there; without any work the first of them does.
+        at = self.processor == max(set(self.processor[update].tolist()), key=lambda p: (busy[p - 1], -p))
+        updates = np.sort(self.end[at & update]).reshape(self.batches, -1)[:, -1]
+        F = at & (self.kind == KINDS.index("F"))
+        takes = F & (self.end > self.start)  # an F that takes no time may start as late as the last update
+        entered = self.start[takes if takes.any() else F].max()
         last = int(np.searchsorted(updates, entered, side="right"))
         steps = np.diff(updates[: min(last + 1, self.batches)])
         group = _repeats(steps, 2 * self.stages)

@@ -33,21 +33,55 @@ def problems_of(timeline):
     >>> problems_of(line)
     ('U of layer 1, mini-batch 0 takes 1; the plan says 0',)
     """
-    if problems := _no_stage(timeline):
+    if problems := _no_table(timeline) or _no_stage(timeline):
         return problems
     found, problems = _by_name(timeline)
     if not problems:
         problems = [*_wrong_rows(timeline, found), *_overlaps(timeline), *_too_early(timeline, found),
-                    *_stale(timeline, found)]  # fmt: skip
+                    *_stale(timeline, found), *_unsorted(timeline)]  # fmt: skip
     return tuple(problems[:MOST_PROBLEMS])
+
+
+def _no_table(line):
+    """A sentence unless the columns are of one length, the counts are whole, and each row is of a known kind."""
+    columns = (line.kind, line.layer, line.stage, line.micro, line.start, line.end, line.version, line.tensor,
+               line.target)  # fmt: skip
+    if len({len(column) for column in columns}) > 1:
+        return (f"the columns have {', '.join(str(len(column)) for column in columns)} rows; give each as many",)
+    counts = {"batches": line.batches, "micro_batches": line.micro_batches, "scale": line.scale}
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            return (f"{name} is {shown(count)}; it must be a whole number of at least 1",)
+    if line.scale > 1 and line.start.dtype.kind == "f":
+        return (f"scale is {line.scale} for times in floats; it must be 1",)
+    if line.batches * line.micro_batches > len(line):
+        return (f"there are {len(line)} rows for {line.batches} mini-batches of {line.micro_batches} micro-batches",)
+    return tuple(_wrong_kinds(line))[:MOST_PROBLEMS]
+
+
+def _wrong_kinds(line):
+    """Rows of no kind; sends without a tensor or a target, and other rows with one."""
+    kind, tensor, target = line.kind, line.tensor, line.target
+    unknown = (kind < 0) | (kind >= len(KINDS)) | (tensor < 0) | (tensor >= len(TENSORS))
+    send = kind == KINDS.index("send")
+    mixed = (send != (tensor > 0)) | (send != (target != 0))
+    for row in np.flatnonzero(unknown | mixed).tolist():
+        yield (f"row {row} has the kind {kind[row]}, the tensor {tensor[row]} and the target {target[row]}; a send has "
+               "a tensor and a target, another row has neither")  # fmt: skip
 
 
 def _no_stage(line):
     """A sentence unless each row is on a stage of the plan, and each stage on a processor."""
     count = line.stages
-    if len(line.processors) != count or min(line.processors) < 1:
+    whole = all(isinstance(p, (int, np.integer)) and 1 <= p <= count for p in line.processors)
+    if len(line.processors) != count or not whole:
         given = shown(line.processors)
-        return (f"the processors are {given}; there must be one, from 1, for each of {count} stages",)
+        return (f"the processors are {given}; there must be one, from 1 to {count}, for each of {count} stages",)
+    for links in (line.bandwidth, line.latency_of_link):
+        if (links is None) != (line.bandwidth is None) or (links is not None and len(links) != count - 1):
+            given = f"{shown(line.bandwidth)} and {shown(line.latency_of_link)}"
+            return (f"bandwidth and latency_of_link are {given}; both must have one entry for each of {count - 1} "
+                    "boundaries, or be None",)  # fmt: skip
     outside = (line.stage < 1) | (line.stage > count) | (line.target < 0) | (line.target > count)
     return tuple(f"row {row} is on stage {line.stage[row]} and sends to {line.target[row]}; there are {count} stages"
                  for row in np.flatnonzero(outside)[:MOST_PROBLEMS].tolist())  # fmt: skip
@@ -135,6 +169,12 @@ def _wrong_rows(line, found):
             yield f"{_say(name)} takes {shown(line.in_unit(took))}; the plan says {shown(time)}"
         if starts[row] < 0:
             yield f"{_say(name)} starts before 0"
+
+
+def _unsorted(line):
+    """A row that starts before the one above it: what is read from a timeline relies on their order."""
+    for row in (np.flatnonzero(np.diff(line.start) < 0) + 1).tolist():
+        yield f"row {row} starts at {line.start[row]}, before the row above it; sort the rows by start"
 
 
 def _overlaps(line):

@@ -137,7 +137,7 @@ def test_the_check_finds_damage(kind, layer, micro, changes, sentence):
 def test_the_check_finds_stages_without_a_processor():
     for processors in ((1,), (0, 1)):
         (problem,) = replace(layerpipe(TWO, 2), processors=processors).check()
-        assert problem == f"the processors are {processors}; there must be one, from 1, for each of 2 stages"
+        assert problem == f"the processors are {processors}; there must be one, from 1 to 2, for each of 2 stages"
 
 
 def test_the_check_finds_two_stages_of_a_processor_at_work():
@@ -177,3 +177,75 @@ def test_the_table():
 def test_a_timeline_too_short_for_a_steady_state_has_no_period():
     assert layerpipe(THREE, 1).period is None and gpipe(THREE, 1).period is None
     assert gpipe(THREE, 3, micro_batches=2).period == gpipe(THREE, 3, micro_batches=2).latency()
+
+
+# Corners: no work, no layer, wrong tables
+
+
+@pytest.mark.parametrize("ends", [(0, 2), (0, 0, 2), (0, 1, 1, 2), (2,)])
+def test_a_plan_without_work_has_a_period_of_nothing(ends):
+    found = Plan("by hand", Costs.from_times([0, 0], 0, 0, unit="cycles"), len(ends), ends=ends)
+    assert {line.period for line in every_schedule(found)} == {0}
+
+
+def test_the_period_where_only_the_first_layer_of_a_stage_takes_time():
+    # all that comes last in a stage takes no time, so that the last mini-batches end when the last F starts
+    found = Plan("by hand", Costs.from_times([1, 0], 0, 0, unit="cycles"), 4, ends=(0, 2, 2, 2))
+    assert [function(found, 12).period for function in ASYNCHRONOUS.values()] == [found.period] * 3 == [1] * 3
+
+
+def test_rounding_makes_no_bubbles_below_nothing():
+    F, G, delta = [0.1, 0.1, 0.0, 0.1, 0.3, 0.0], [0.0, 0.1, 0.958, 0.682, 0.0, 0.3], [0.1, 0.3, 0.3, 0.0, 0.3, 0.0]
+    for seed in range(30):
+        chain = Costs.from_times(*np.random.default_rng(seed).permuted([F, G, delta], axis=1))
+        assert 0 <= layerpipe(Plan("by hand", chain, 1, ends=(6,)), 7).bubble_share < 1e-12
+
+
+@pytest.mark.parametrize("column, row, value", [
+    ("tensor", 0, 1), ("tensor", 0, 100), ("tensor", 0, -5), ("target", 0, 2), ("kind", 0, -7), ("kind", 0, 100),
+    ("kind", 0, -1),
+])  # fmt: skip
+def test_the_check_finds_rows_of_no_kind_and_targets_of_what_is_no_send(column, row, value):
+    line = gpipe(TWO, micro_batches=2)
+    changed = getattr(line, column).copy()
+    changed[row] = value
+    (problem,) = replace(line, **{column: changed}).check()
+    assert problem.startswith("row 0 has the kind ")
+    assert problem.endswith("a send has a tensor and a target, another row has neither")
+
+
+def test_the_check_finds_sends_without_a_target():
+    line = layerpipe(TWO, 2, bandwidth=1)
+    for column in ("tensor", "target"):
+        changed = np.zeros_like(getattr(line, column))
+        assert "a send has a tensor and a target" in replace(line, **{column: changed}).check()[0]
+
+
+def test_the_check_finds_rows_that_are_not_in_order():
+    line = layerpipe(TWO, 2)
+    names = ("kind", "layer", "stage", "micro", "start", "end", "version", "tensor", "target")
+    back = replace(line, **{name: getattr(line, name)[::-1] for name in names})
+    assert len(back.check()) == len(set(line.start.tolist())) - 1
+    for problem, start in zip(back.check(), sorted(set(line.start.tolist()))[-2::-1]):
+        assert problem.endswith(f" starts at {start}, before the row above it; sort the rows by start")
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"start": np.zeros(3, int)}, "the columns have 18, 18, 18, 18, 3, 18, 18, 18, 18 rows; give each as many"),
+    ({"batches": 0}, "batches is 0; it must be a whole number of at least 1"),
+    ({"micro_batches": "x"}, "micro_batches is 'x'; it must be a whole number of at least 1"),
+    ({"scale": 0}, "scale is 0; it must be a whole number of at least 1"),
+    ({"batches": 10**12}, "there are 18 rows for 1000000000000 mini-batches of 1 micro-batches"),
+    ({"processors": (1, "a")}, "the processors are (1, 'a'); there must be one, from 1 to 2, for each of 2 stages"),
+    ({"processors": (1, 3)}, "the processors are (1, 3); there must be one, from 1 to 2, for each of 2 stages"),
+    ({"bandwidth": (1,)}, "bandwidth and latency_of_link are (1,) and None; both must have one entry for each of 1 "
+     "boundaries, or be None"),
+])  # fmt: skip
+def test_the_check_finds_what_is_no_table(given, message):
+    assert replace(layerpipe(TWO, 2), **given).check() == (message,)
+
+
+def test_the_check_finds_a_scale_of_floats():
+    chain = Costs.from_times([2.0, 2.0], 2.0, [0.0, 2.0])
+    line = layerpipe(Plan("by hand", chain, 2, ends=(1, 2)), 2)
+    assert replace(line, scale=2).check() == ("scale is 2 for times in floats; it must be 1",)
