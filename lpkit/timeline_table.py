@@ -65,7 +65,8 @@ def _row(line):
 
 
 def _versions(line):
-    return [max((line.weight_versions[layer - 1] for layer in layers), default=0) for layers in line.plan.stages]
+    versions = line.weight_versions
+    return [max((versions[layer - 1] for layer in layers), default=0) for layers in line.plan.stages]
 
 
 def _bytes(line):

@@ -5,6 +5,7 @@ import pytest
 from lpkit.costs import Costs
 from lpkit.partition import Plan, communication
 from lpkit.schedule import SCHEDULES, layerpipe, one_f_one_b, schedule
+from lpkit.timeline import Timeline
 from lpkit.timeline_table import timeline_table
 
 
@@ -49,3 +50,11 @@ def test_a_timeline_without_a_period():
 def test_what_is_no_mapping_of_timelines(bad):
     with pytest.raises(ValueError, match="^timelines is .*; give a mapping of names to timelines$"):
         timeline_table(bad)
+
+
+def test_versions_of_many_layers_are_counted_once(monkeypatch):
+    counted = []
+    versions = Timeline.weight_versions.fget
+    monkeypatch.setattr(Timeline, "weight_versions", property(lambda line: counted.append(1) or versions(line)))
+    timeline_table({"layerpipe": layerpipe(moved(), 3)})
+    assert len(counted) == 1
