@@ -1,6 +1,7 @@
 """Traces of timelines: every operation where and when it runs, and a validator that knows nothing of how they are made."""
 
 import json
+import math
 from collections import Counter
 from fractions import Fraction
 
@@ -230,3 +231,30 @@ def test_what_the_validator_lets_pass():
     assert validate_chrome_trace({"traceEvents": [SLICE, *inner, *flow, COUNTER, COUNTER | {"ts": 1}]}) == ()
     assert validate_chrome_trace([SLICE]) == ("the document is no object with a list 'traceEvents'",)
     assert len(validate_chrome_trace({"traceEvents": [3] * 100})) == 20
+
+
+@pytest.mark.parametrize("event, problem", [
+    ({"pid": []}, "pid of event 0 is [], neither text nor a number"),
+    ({"tid": {}}, "tid of event 0 is {}, neither text nor a number"),
+    ({"name": []}, "name of event 0 is [], neither text nor a number"),
+    ({"ph": []}, "event 0 has the phase []; known are X, M, i, C, s, t, f"),
+    ({"ph": "M", "name": [], "args": {}}, "name of event 0 is [], neither text nor a number"),
+    ({"ph": "s", "cat": {}, "id": 1}, "cat of event 0 is {}, neither text nor a number"),
+    ({"ph": "f", "cat": "c", "id": []}, "id of event 0 is [], neither text nor a number"),
+    ({"ph": "C", "name": {}, "args": {"a": 1}}, "name of event 0 is {}, neither text nor a number"),
+    ({"ts": 10**400}, "ts of event 0 is 1000000000000000000000000"),
+    ({"dur": 10**400}, "dur of event 0 is 1000000000000000000000000"),
+    ({"args": {"a": [[[math.nan]]]}}, "event 0 holds a number that is not finite"),
+])  # fmt: skip
+def test_values_of_other_types_are_problems(event, problem):
+    slice_ = {"ph": "X", "name": "F", "ts": 0, "dur": 1, "pid": 1, "tid": 1}
+    found = validate_chrome_trace({"traceEvents": [slice_ | event]})
+    assert len(found) == 1 and found[0].startswith(problem[:40])
+
+
+def test_lists_that_lie_in_one_another_deeply():
+    deep = []
+    for _ in range(10**5):
+        deep = [deep]
+    event = {"ph": "X", "name": "F", "ts": 0, "dur": 1, "pid": 1, "tid": 1, "args": {"deep": deep}}
+    assert validate_chrome_trace({"traceEvents": [event]}) == ()

@@ -19,6 +19,7 @@ NEEDED = {
 NAMED = {"process_name": "name", "thread_name": "name", "process_sort_index": "sort_index",
          "thread_sort_index": "sort_index", "process_labels": "labels"}  # fmt: skip
 MOST_PROBLEMS = 20
+LARGEST = 1.7e308  # a viewer reads each number as a float
 CLOSE = 1e-9  # relative: ts + dur is rounded where a viewer adds it up
 
 
@@ -61,7 +62,7 @@ def _wrong_event(place, event):
     if not isinstance(event, dict):
         return [f"event {place} is no object"]
     phase = event.get("ph")
-    if phase not in NEEDED:
+    if not isinstance(phase, str) or phase not in NEEDED:
         return [f"event {place} has the phase {shown(phase)}; known are {', '.join(NEEDED)}"]
     if missing := [key for key in NEEDED[phase] if key not in event]:
         return [f"event {place} of phase {phase} has no {missing[0]!r}"]
@@ -69,6 +70,8 @@ def _wrong_event(place, event):
         return [f"{wrong[0]} of event {place} is {shown(event[wrong[0]])}, not a finite number"]
     if event.get("dur", 0) < 0:
         return [f"dur of event {place} is {event['dur']}, below 0"]
+    if wrong := [key for key in ("name", "cat", "id", "pid", "tid") if not _is_label(event.get(key, ""))]:
+        return [f"{wrong[0]} of event {place} is {shown(event[wrong[0]])}, neither text nor a number"]
     if not _is_finite(event):
         return [f"event {place} holds a number that is not finite"]
     return _wrong_detail(place, event)
@@ -91,14 +94,23 @@ def _wrong_detail(place, event):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
+def _is_label(value):
+    return isinstance(value, str) or _is_number(value)
 
 
 def _is_finite(value):
     """Whether all numbers in a JSON value are finite."""
-    if isinstance(value, (dict, list)):
-        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
-    return not isinstance(value, float) or math.isfinite(value)
+    left = [value]  # no recursion: lists of a document may lie in one another as deep as its reader allows
+    while left:
+        value = left.pop()
+        if isinstance(value, (dict, list)):
+            left += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not math.isfinite(value):
+            return False
+    return True
 
 
 def _slices(events):
