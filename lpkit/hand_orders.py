@@ -41,11 +41,14 @@ def hand_made(plan, orders, *, micro_batches=1, bandwidth=None, latency=0):
     """
     stages = len(runnable(plan).ends)
     if not isinstance(orders, (list, tuple)) or len(orders) != stages:
-        count = len(orders) if isinstance(orders, (list, tuple)) else shown(orders)
-        raise ValueError(f"orders has {count} entries; give one list of blocks for each of the {stages} stages")
+        has = f"has {len(orders)} entries" if isinstance(orders, (list, tuple)) else f"is {shown(orders)}"
+        raise ValueError(f"orders {has}; give one list of blocks for each of the {stages} stages")
     orders = [_entries(order, k) for k, order in enumerate(orders, 1)]
     each = whole_number(micro_batches, "micro_batches")
-    batches = counted(plan, max((n + 1 for order in orders for what, n in order if what == "U"), default=0), each)[0]
+    updates = [n for order in orders for what, n in order if what == "U"]
+    if not updates:
+        raise ValueError("there is no U in the orders; give each stage a ('U', n) for each mini-batch n")
+    batches = counted(plan, max(updates) + 1, each)[0]
     for k, order in enumerate(orders, 1):
         _complete(order, k, batches, each)
     blocks = [[(k, *entry) for entry in order] for k, order in enumerate(orders, 1)]

@@ -85,6 +85,7 @@ def links_of(plan, bandwidth, latency):
 def _each_boundary(value, name, plan, least_allowed):
     """One number a boundary, exact where given exactly."""
     boundaries = len(plan.ends) - 1
+    value = plain(value)
     values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value] * boundaries
     if len(values) != boundaries:
         raise ValueError(f"{name} has {len(values)} entries; give one number, or one for each of {boundaries} "

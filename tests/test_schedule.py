@@ -215,7 +215,8 @@ WRONG = Plan("by hand", THREE.costs, 2, ends=(1, 2))
     (lambda: layerpipe(THREE, 2).latency(2), "batch is 2; it must be a whole number from 0 to 1"),
     (lambda: layerpipe(THREE).ascii(5), "width is 5; it must be a whole number from 10 to 10000"),
     (lambda: hand_made(THREE, [[]]), "orders has 1 entries; give one list of blocks for each of the 3 stages"),
-    (lambda: hand_made(THREE, "FBU"), "orders has 'FBU' entries; give one list of blocks"),
+    (lambda: hand_made(THREE, "FBU"), "orders is 'FBU'; give one list of blocks for each of the 3 stages"),
+    (lambda: hand_made(THREE, [[], [], []]), "there is no U in the orders; give each stage a ('U', n) for each mini-"),
     (lambda: hand_made(THREE, [1, *BY_HAND[1:]]), "the order of stage 1 is 1; give a list of pairs such as ('F', 0)"),
     (lambda: hand_made(THREE, [["F"], *BY_HAND[1:]]), "stage 1 has the entry 'F'; give pairs such as ('F', 0)"),
     (lambda: hand_made(THREE, [[("W", 0)], *BY_HAND[1:]]), "block is 'W'; Known: 'F', 'delta', 'G', 'B', 'U'"),
@@ -274,3 +275,9 @@ def test_a_timeline_longer_than_64_bits_is_refused():
     assert layerpipe(found, 7).makespan == 7 * 2**60
     with pytest.raises(ValueError, match="the timeline is longer than 64 bits hold"):
         layerpipe(found, 8)
+
+
+def test_links_as_an_array_of_no_dimension():
+    plain = layerpipe(TWO, 2, bandwidth=2, latency=1)
+    array = layerpipe(TWO, 2, bandwidth=np.array(2), latency=np.array(1))
+    assert array.bandwidth == (2,) and array.latency_of_link == (1,) and array.makespan == plain.makespan
