@@ -15,7 +15,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from lpkit.checks import plain, shown
+from lpkit.checks import plain, short, shown
 from lpkit.gantt_places import PARTS, at_processors, boxes_of, corners, lanes_of, runs_of
 from lpkit.plots import COLORS, new_figure, styled
 from lpkit.timeline import KINDS, Timeline
@@ -26,6 +26,9 @@ __all__ = ["gantt", "gantts"]
 WIDTH = 9.6  # inches
 MARGIN = 0.8  # inches left of the lanes
 DIGIT = 4.6  # points a digit of a number in a box takes
+LONG = 1e6  # of the prefixed unit: times beyond are drawn as powers of ten
+TITLE = 100  # characters of a title that have room
+LATEST = 1e300  # near the largest float, axes cannot be laid out
 VECTORS = 4000  # operations of a panel; more become pixels in an SVG
 PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T"}
 BUBBLE, OUTLINE = "#E4E4E4", "black"
@@ -118,12 +121,12 @@ def gantts(timelines, *, first=None, last=None, critical=True, title=""):
                               height_ratios=inches)  # fmt: skip
     parts = set()
     for axis, (name, line), lanes in zip(axes[:, 0], timelines.items(), places):
-        axis.set_title(name, loc="left")
+        axis.set_title(short(name, TITLE), loc="left")
         parts |= _panel(axis, line, lanes, window, size, critical)
-    axes[-1, 0].set_xlabel(f"time [{unit}]")
+    axes[-1, 0].set_xlabel(f"time [{short(unit)}]")
     figure.legend(handles=_legend(parts, critical), ncols=6, loc="outside lower center", handlelength=1.6)
     if title:
-        figure.suptitle(title)
+        figure.suptitle(short(title, TITLE))
     return figure
 
 
@@ -150,8 +153,8 @@ def _window(lines, first, last):
         raise ValueError("no operation of the timeline takes time, so there is nothing to draw; give costs above 0")
     first, last = (plain(given) if given is not None else default for given, default in ((first, 0), (last, end)))
     for name, value in (("first", first), ("last", last)):
-        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-            raise ValueError(f"{name} is {shown(value)}; it must be a time of at least 0")
+        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= LATEST:
+            raise ValueError(f"{name} is {shown(value)}; it must be a time of at least 0, and at most {LATEST:g}")
     if not first < min(last, end):
         raise ValueError(f"nothing happens from {shown(first)} to {shown(last)}; the timeline runs from 0 to "
                          f"{shown(end)}, and first must be before last")  # fmt: skip
@@ -252,7 +255,8 @@ def _frame(axis, lanes, window):
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     axis.grid(axis="y", visible=False)
-    axis.ticklabel_format(axis="x", useOffset=False, style="plain")
+    # Beyond what prefixes reach, all digits would leave no room for the lanes.
+    axis.ticklabel_format(axis="x", useOffset=False, style="plain" if window[1] < LONG else "sci")
     axis.set(xlim=window, ylim=(max(bottom for _, bottom in lanes.values()) + 0.05, 0))
 
 

@@ -274,3 +274,23 @@ def test_timelines_of_different_units():
 def test_a_timeline_that_takes_no_time():
     with pytest.raises(ValueError, match="^no operation of the timeline takes time, so there is nothing to draw; "):
         gantt(pipedream(Plan("by hand", Costs.from_times([0], 0, 0, unit="cycles"), 1, ends=(1,))))
+
+
+@pytest.mark.parametrize("last", [10**400, 1e305])
+def test_a_window_that_ends_beyond_what_can_be_drawn(last):
+    with pytest.raises(ValueError, match="^last is .*; it must be a time of at least 0, and at most 1e[+]300$"):
+        gantt(layerpipe(moved(), 2), last=last)
+
+
+@pytest.mark.parametrize("options", [{"title": "x" * 5000}, {"last": 1e290}])
+def test_long_titles_and_times_leave_room_for_the_lanes(options):
+    figure = gantt(layerpipe(moved(), 2), **options)
+    figure.savefig(io.BytesIO(), dpi=40)  # a layout without room is a warning, and so an error here
+    assert len(figure.axes[0].get_title("left")) <= 103
+
+
+def test_huge_times_leave_room_for_the_lanes():
+    chain = Costs.from_times([1e295, 1e295], 0, 0, unit="u" * 500)
+    figure = gantts({"y" * 5000: layerpipe(Plan("by hand", chain, 2, ends=(1, 2)), 3)}, title="x" * 5000)
+    figure.savefig(io.BytesIO(), dpi=40)
+    assert figure.axes[0].get_xlabel() == "time [T" + "u" * 39 + "...]"
