@@ -215,3 +215,38 @@ def test_a_run_of_another_plan(tmp_path):
         overlay(line, run[run.action == "SEND_F"])
     with pytest.raises(ValueError, match="^the spans have no column 'stage'; give those of read_profiler_trace$"):
         overlay(line, pd.DataFrame())
+
+
+def test_a_file_that_is_given_twice(tmp_path):
+    path = trace(tmp_path / "a.json", span("0F0", 0, 1))
+    with pytest.raises(ValueError, match="a.json' is given twice; give one file a rank"):
+        read_profiler_trace(path, tmp_path / "." / "a.json")
+
+
+def planned(unit="s"):
+    line = schedule(chain(unit), "one_f_one_b", micro_batches=3)
+    return line, planned_spans(line).assign(step=0)
+
+
+def test_a_run_with_a_hole(tmp_path):
+    line, run = planned()
+    hole = run.drop(index=run.index[run.action == "B"][0])
+    with pytest.raises(ValueError, match="stage 0, micro-batch 0 of the run has F; give a step that was recorded as"):
+        overlay(line, hole)
+    with pytest.raises(ValueError, match="stage 0, micro-batch 0 of the run has B, B, F, F; give a step"):
+        overlay(line, pd.concat([run, run]))
+
+
+def test_what_cannot_be_laid_over():
+    line, run = planned()
+    for timeline, spans, message in [
+        (None, run, "timeline is None; give a Timeline"),
+        (line, None, "spans is None; give the table of read_profiler_trace"),
+        (line, run.assign(start=math.nan), "start of the spans holds other values than finite numbers"),
+        (line, run.assign(duration="x"), "duration of the spans holds other values than finite numbers"),
+    ]:
+        with pytest.raises(ValueError, match=f"^{message}"):
+            overlay(timeline, spans)
+    nothing = Plan("by hand", Costs.from_times([0, 0], 0, 0, unit="cycles"), 2, ends=(1, 2))
+    with pytest.raises(ValueError, match="no operation of the timeline takes time, so there is nothing to compare"):
+        overlay(schedule(nothing, "one_f_one_b", micro_batches=3), run)

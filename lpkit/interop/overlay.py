@@ -63,7 +63,8 @@ def overlay(timeline, spans, *, step=None):
     Raises
     ------
     ValueError
-        If stages or micro-batches of the run are not those of the timeline, or there is no such step.
+        If this is no timeline or no table of spans, stages or micro-batches of the run are not those of the timeline,
+        an action of one is missing or there twice, no work of the timeline takes time, or there is no such step.
 
     Examples
     --------
@@ -79,7 +80,10 @@ def overlay(timeline, spans, *, step=None):
     """
     step, run = _run_of(spans, step)
     planned = planned_spans(timeline)
+    if not planned.duration.sum():
+        raise ValueError("no operation of the timeline takes time, so there is nothing to compare; give costs above 0")
     _check_same(planned, run)
+    _check_complete(run)
     unit = timeline.plan.costs.unit
     scale = SECONDS.get(unit) or _ratio(run.duration.sum(), planned.duration.sum())
     whence = () if unit in SECONDS else (f"1 {unit.removesuffix('s')} is taken as {scale:.4g} s, so that all work takes as "
@@ -123,9 +127,15 @@ def planned_spans(timeline):
 
 def _run_of(spans, step):
     """The compute actions of one step, with their ends."""
+    if not isinstance(spans, pd.DataFrame):
+        raise ValueError(f"spans is {shown(spans)}; give the table of read_profiler_trace")
     missing = [name for name in ("stage", "action", "micro_batch", "start", "duration", "step") if name not in spans]
     if missing:
         raise ValueError(f"the spans have no column {missing[0]!r}; give those of read_profiler_trace")
+    for name in ("start", "duration"):
+        if spans[name].dtype.kind not in "iuf" or not np.isfinite(spans[name]).all():
+            raise ValueError(f"{name} of the spans holds other values than finite numbers; give the table of "
+                             "read_profiler_trace")  # fmt: skip
     run = spans[spans.action.isin(COMPUTE)]
     if run.empty:
         raise ValueError("the run has no F, I, W or B; give the trace of a step of a pipeline schedule")
@@ -141,6 +151,15 @@ def _check_same(planned, run):
         if due != found:
             raise ValueError(f"the run has the {what} {shown(found)} and the plan {shown(due)}; give the traces of all "
                              "ranks, and the timeline that was run")  # fmt: skip
+
+
+def _check_complete(run):
+    """Raise unless each micro-batch went forward and back on each stage once; a median would hide what is missing."""
+    done = run.groupby(["stage", "micro_batch"]).action.agg(list)
+    for (stage, micro), actions in done.items():
+        if "F" not in actions or not {"W", "B"} & set(actions) or len(set(actions)) < len(actions):
+            raise ValueError(f"stage {stage}, micro-batch {micro} of the run has {', '.join(sorted(actions))}; give a "
+                             "step that was recorded as a whole, with F, and B or I and W, once")  # fmt: skip
 
 
 def _measures(spans, stage, whole):

@@ -53,8 +53,11 @@ def read_profiler_trace(*paths):
     """
     if not paths:
         raise ValueError("no trace is given; give the file of each rank")
-    found, seen = [], {}
+    found, seen, files = [], {}, set()
     for place, path in enumerate(paths):
+        if (file := Path(path).resolve()) in files:
+            raise ValueError(f"{str(path)!r} is given twice; give one file a rank")
+        files.add(file)
         rank, rows = _spans_of(Path(path), place)
         if rank in seen:
             raise ValueError(f"{str(path)!r} and {seen[rank]!r} are both of rank {rank}; give one file a rank")

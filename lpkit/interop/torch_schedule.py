@@ -15,7 +15,7 @@ import re
 from collections import defaultdict, namedtuple
 
 from lpkit.checks import read_text, shown, write_atomically
-from lpkit.timeline import KINDS
+from lpkit.timeline import KINDS, Timeline
 
 __all__ = ["Action", "is_flushed", "orders_of", "read_torch_csv", "to_torch_csv", "torch_actions", "write_torch_csv"]
 
@@ -41,7 +41,8 @@ def torch_actions(timeline):
     Raises
     ------
     ValueError
-        If the engine cannot express the order, or the mini-batches of a timeline that flushes differ in it.
+        If this is no timeline, the engine cannot express the order, or the mini-batches of a timeline that flushes
+        differ in it.
 
     Examples
     --------
@@ -53,6 +54,8 @@ def torch_actions(timeline):
     0F0,0F1,0F2,0B0,0B1,0B2
     1F0,1I0,1W0,1F1,1I1,1W1,1F2,1I2,1W2
     """
+    if not isinstance(timeline, Timeline):
+        raise ValueError(f"timeline is {shown(timeline)}; give a Timeline, as a schedule returns it")
     for stage, layers in enumerate(timeline.plan.stages, 1):
         if not layers:
             raise ValueError(f"stage {stage} holds no layer; torch needs a module on every stage, use another planner")
