@@ -59,12 +59,14 @@ def from_dict(document):
     moved = tuple(_move(entry, f"moved[{place}]", costs, len(ends)) for place, entry in enumerate(values["moved"]))
     _check_amounts(moved, costs)
     links = tuple(_time(time, f"links[{place}]") for place, time in enumerate(values["links"]))
+    if len(links) not in (0, len(ends) - 1):
+        raise ValueError(f"links has {len(links)} entries; give none, or one for each of {len(ends) - 1} boundaries")
     options = tuple((name, _option(value, name)) for name, value in values["options"].items())
     notes = tuple(_text(note, f"notes[{place}]") for place, note in enumerate(values["notes"]))
     plan = Plan(values["planner"], costs, processors, ends, moved, notes, links=links, options=options)
     _entry(document, "loads", list)
     _compare(described(plan), document)
-    return _certified(plan, _entry(document, "certificate", dict) if document.get("certificate") else None)
+    return _certified(plan, _entry(document, "certificate", dict) if document.get("certificate") is not None else None)
 
 
 def _check_schema(document):
@@ -84,7 +86,7 @@ def _entry(document, name, kind):
     value = document[name]
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name} is {_kind(value)}; it must be {_kind(kind())}")
-    return value
+    return _text(value, name) if kind is str else value
 
 
 def _kind(value):
@@ -96,6 +98,8 @@ def _kind(value):
 def _text(value, name):
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_kind(value)}; it must be text")
+    if any("\ud800" <= character <= "\udfff" for character in value):  # half a character: no file can hold it
+        raise ValueError(f"{name} is {shown(value)}, which is not Unicode text; write it again")
     return value
 
 

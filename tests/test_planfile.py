@@ -440,3 +440,17 @@ def test_a_plan_for_other_costs_is_refused():
     for given_plan, found, message in cases:
         with pytest.raises(ValueError, match=message):
             check_plan_of(given_plan, found)
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"certificate": False}, "certificate is a truth value; it must be an object"),
+    ({"certificate": ""}, "certificate is text; it must be an object"),
+    ({"certificate": []}, "certificate is a list; it must be an object"),
+    ({"links": [1]}, "links has 1 entries; give none, or one for each of 2 boundaries"),
+    ({"model": "\ud800"}, "model is '\\ud800', which is not Unicode text; write it again"),
+    ({"notes": ["\udfff"]}, "notes[0] is '\\udfff', which is not Unicode text; write it again"),
+])  # fmt: skip
+def test_entries_that_looked_like_others(change, message):
+    with pytest.raises(ValueError) as error:
+        from_dict(to_dict(plan(costs("sample4"), 3)) | change)
+    assert str(error.value) == message
