@@ -197,7 +197,7 @@ def plan(source, compare, schedule, batches, micro_batches, bandwidth, drawn, cl
 
     made = command.planned(source, **choices)
     line = command.scheduled(made, schedule, batches=batches, micro_batches=micro_batches, bandwidth=bandwidth)
-    _needs_schedule(line, drawn, clock)
+    _needs_schedule(line, drawn, clock, files)
     command.refuse_overwriting(source, files)
     channels = command.channels_of(source) if files else None
     export(made, files, timeline=line, channels=channels, clock=command.number(clock))
@@ -207,10 +207,12 @@ def plan(source, compare, schedule, batches, micro_batches, bandwidth, drawn, cl
     _dump(to_dict(made) | ({} if table is None else {"compare": table.to_dict("records")}) | _timeline(line, drawn))
 
 
-def _needs_schedule(line, drawn, clock):
+def _needs_schedule(line, drawn, clock, files):
     for option, given in (("--ascii", drawn), ("--clock", clock is not None)):
         if given and line is None:
             raise ValueError(f"{option} has no meaning without a schedule; give --schedule layerpipe or another")
+    if clock is not None and not any(name.endswith("trace.json") for name in files):
+        raise ValueError("--clock has no meaning without a trace; give --export trace.json, or leave it out")
 
 
 def _timeline(line, drawn):

@@ -549,6 +549,7 @@ FILES = [
     ("plan vgg16 --batches 3 --bandwidth 2", "batches, bandwidth has no meaning without a schedule; give --schedule"),
     ("plan vgg16 --ascii", "--ascii has no meaning without a schedule; give --schedule layerpipe or another"),
     ("plan vgg16 --clock 5", "--clock has no meaning without a schedule"),
+    ("plan vgg16 --schedule gpipe --clock fast", "--clock has no meaning without a trace; give --export trace.json"),
 ]  # fmt: skip
 USAGE = [
     ("", "Missing command. See lpkit -h"),
