@@ -22,7 +22,7 @@ from inspect import isfunction, signature
 
 import pandas as pd
 
-from lpkit import graph_measures, measures, schedule_measures
+from lpkit import graph_measures, measures, pprs_measures, schedule_measures
 from lpkit.checks import choice, read_text, unknown_name
 from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
@@ -30,7 +30,7 @@ from lpkit.paths import repository
 
 __all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
 
-MEASURES = (measures, graph_measures, schedule_measures)
+MEASURES = (measures, graph_measures, schedule_measures, pprs_measures)
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
 VERDICTS = ("reproduced", "reproduced (fitted)", "direction only", "not reproduced", "cannot be checked")
 

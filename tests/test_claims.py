@@ -259,7 +259,7 @@ def test_what_cannot_be_checked_says_why():
 @pytest.mark.parametrize("claim", read_claims(), ids=lambda claim: claim.id)
 def test_each_claim_is_meant_as_it_is_checked(claim):
     """Shares are held against all cases, and a percentage is a fraction between 0 and 1."""
-    assert claim.statement and claim.source.startswith("LayerPipe")
+    assert claim.statement and claim.source.startswith(("LayerPipe", "PPRS"))
     if claim.check == "holds":
         assert claim.unit == "share" and claim.paper == 1
     if claim.unit == "fraction":

@@ -46,6 +46,10 @@ VARIATIONS = {
     "lp_fig6_schedules": {"processors": 2, "larger": "sample4", "larger_processors": 2, "mini_batches": 16},
     "retiming_playground": {"graph": "biquad"},
     "torch_pipeline": {"shifts": [0.0, 0.5], "micro_batches": 2, "repeats": 1},
+    "pprs_fig1_computation_graph": {"samples": 3},
+    "pprs_fig2_bubbling": {"K": 2, "Delta": 3, "samples": [1, 2], "depths": [3]},
+    "pprs_rates": {"Delta": 5, "sizes": [2, 3]},
+    "pprs_convex": {"dimension": 10, "seeds": 1, "precisions": [0.1], "samples": [1, 4]},
     "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
 }
 
