@@ -79,7 +79,8 @@ def _first(trace, targets):
 def theorem_iterations(problem, eps, *, seed=0):
     """Steps to a precision, with the parameters for which it is proved: a row for "gd" and one for "pprs".
 
-    Gradient descent has the steps R / (L sqrt T) with T = (RL/eps)^2, PPRS those of `lpkit.smoothing.theorem_parameters`.
+    Gradient descent has the steps R / (L sqrt T) with T = (RL/eps)^2, PPRS the parameters of
+    `lpkit.smoothing.theorem_parameters`.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def theorem_iterations(problem, eps, *, seed=0):
 
 
 def smooth_iterations(problem, eps, *, samples=(2, 10, 100), gammas=(1e-3, 1e-2, 1e-1), most=100, seed=0):
-    """Steps to a precision on a smooth function: Nesterov's method ("agd"), and PPRS for each K and gamma; steps 1/beta.
+    """Steps to a precision on a smooth function: Nesterov's method ("agd"), and PPRS for each K and gamma; lr 1/beta.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def fastest(rows, depths):
     1  0.1     20  1600.0  522.0  10  3.065134
     """
     timed = trial_times(rows, depths)
-    timed = timed.sort_values(["slots", "K"], ascending=[True, False], kind="stable")  # of equals the largest K is first
+    timed = timed.sort_values(["slots", "K"], ascending=[True, False], kind="stable")  # of equals the largest K first
     first = timed.drop_duplicates(["method", "eps", "Delta"]).set_index(["eps", "Delta"])
     single, ours = (first[first["method"] == method] for method in ("gd", "pprs"))
     found = pd.DataFrame({"gd": single["slots"], "pprs": ours["slots"], "K": ours["K"]})

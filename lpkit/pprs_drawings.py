@@ -89,7 +89,8 @@ def graph_figure(graphs, passes, *, title=""):
         Columns ``graph``, ``node``, ``sample``, ``pass`` ("forward" or "backward"), ``start``, ``slots``.
     """
     heights = [max(2.0, 0.3 * len(parents) + 0.8) for parents in graphs.values()]
-    figure, axes = new_figure(len(graphs), 2, size=(10.4, sum(heights) + 0.6), height_ratios=heights, width_ratios=[5, 7])
+    figure, axes = new_figure(len(graphs), 2, size=(10.4, sum(heights) + 0.6), height_ratios=heights,
+                              width_ratios=[5, 7])  # fmt: skip
     for (left, right), (name, parents) in zip(axes, graphs.items()):
         _graph(left, parents)
         left.set_title(name, loc="left")
@@ -107,7 +108,8 @@ def _graph(axis, parents):
     for node, names in parents.items():
         for name in names:
             bends = sorted((key for key in places if key[:2] == (name, node)), key=lambda key: key[2])
-            _arrow(axis, [places[key] for key in (name, *bends, node)], boxes[name], boxes[node], (name, node) in strong)
+            way = [places[key] for key in (name, *bends, node)]
+            _arrow(axis, way, boxes[name], boxes[node], (name, node) in strong)
     xs, ys = np.array(list(places.values()), dtype=float).T
     axis.set(xlim=(xs.min() - 0.5, xs.max() + 0.5), ylim=(ys.min() - 0.75, ys.max() + 0.75))
     axis.set_axis_off()
@@ -130,7 +132,8 @@ def _arrow(axis, points, start, end, strong):
 
 def _box(axis, name, place, node):
     """The name of a node in a box; of an input without a fill."""
-    box = {"boxstyle": "round,pad=0.35", "facecolor": "#F3F3F3" if node else "white", "edgecolor": "0.3" if node else "0.7"}
+    face, edge = ("#F3F3F3", "0.3") if node else ("white", "0.7")
+    box = {"boxstyle": "round,pad=0.35", "facecolor": face, "edgecolor": edge}
     text = axis.text(*place, name, ha="center", va="center", fontsize=8, zorder=3, bbox=box)
     return text.get_bbox_patch()
 
@@ -161,7 +164,7 @@ def timetable(axis, passes, nodes):
 
 def _keys():
     names = {"forward": "forward pass (number: sample)", "backward": "backward pass"}
-    return [*(Patch(color=PASSES[name], label=label) for name, label in names.items()), Patch(color=IDLE, label="waits")]
+    return [Patch(color=PASSES[name], label=label) for name, label in names.items()] + [Patch(color=IDLE, label="waits")]
 
 
 @styled
@@ -197,7 +200,8 @@ def bubbling_figure(passes, curves, *, title=""):
     curves : pandas.DataFrame
         Columns ``K``, ``Delta``, ``slots``, ``utilisation``, ``simulated`` (whether slots were made pass by pass).
     """
-    figure, (top, bottom) = new_figure(2, 2, size=(9.6, 5.6), height_ratios=[0.34 * passes["node"].nunique() + 0.4, 2.6])
+    tall = 0.34 * passes["node"].nunique() + 0.4
+    figure, (top, bottom) = new_figure(2, 2, size=(9.6, tall + 3.8), height_ratios=[tall, 2.6])
     for axis in top:
         axis.remove()
     wide = figure.add_subplot(top[0].get_gridspec()[0, :])

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from lpkit import rates
-from lpkit.convex_trials import errors_and_bounds, fastest, iterations_to, smooth_iterations, theorem_iterations, trial_times
+from lpkit.convex_trials import (
+    errors_and_bounds, fastest, iterations_to, smooth_iterations, theorem_iterations, trial_times,
+)  # fmt: skip
 from lpkit.hard_functions import l1_chain, smooth_chain
 from lpkit.image_network import alexnet_cifar10
 from lpkit.pipeline_time import bubbling, chain_timeline, depth_of, pipeline_time
@@ -137,8 +139,9 @@ def bound_depth_growth(read):
 
 def gpipe_time(read):
     """Share of m and Delta where m gradients in GPipe take 2(m + Delta - 1) slots and one at a time 2 m Delta."""
-    return float(np.mean([chain_timeline(m, depth).makespan == 2 * (m + depth - 1)
-                          and pipeline_time(m, 1, depth, how="schedule") == 2 * m * depth for m, depth in GRID]))  # fmt: skip
+    both = [(chain_timeline(m, depth).makespan == 2 * (m + depth - 1),
+             pipeline_time(m, 1, depth, how="schedule") == 2 * m * depth) for m, depth in GRID]  # fmt: skip
+    return float(np.mean([all(pair) for pair in both]))
 
 
 def _erm_wins(far_m, far_d):

@@ -80,7 +80,8 @@ def simulated_bounds(depth, sizes=(2, 3, 5, 9, 17, 33)):
         smooth, chain = smooth_chain(2 * n - 1, depth=depth), l1_chain(n, depth=depth)
         steep, deep = nesterov_max(n, depth=depth), nonconvex_chain(n, depth=depth)
         proved = [("smooth convex", smooth, 3 / (32 * n**2), n), ("non-smooth, depth", chain, 1 / (2 * n), n),
-                  ("non-smooth, sampling", steep, -steep.optimum, n), ("non-convex", deep, deep.gradient_floor, n)]  # fmt: skip
+                  ("non-smooth, sampling", steep, -steep.optimum, n),
+                  ("non-convex", deep, deep.gradient_floor, n)]  # fmt: skip
         rows += [(name, depth, n, eps, int((coordinates_found(problem.graph) < needed).sum()))
                  for name, problem, eps, needed in proved]  # fmt: skip
     return pd.DataFrame(rows, columns=["class", "Delta", "coordinates", "eps", "slots"])

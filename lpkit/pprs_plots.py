@@ -13,8 +13,8 @@ from lpkit.pprs_drawings import shades
 __all__ = ["curve_panels"]
 
 LOOKS = {
-    "lower bound": ("black", "-"), "depth term": ("0.45", "--"), "sampling term": ("0.45", ":"), "16 d^(1/4)": ("0.45", "--"),
-    "equal": ("0.45", "--"), "one at a time": (COLORS["pipedream"], "-"), "gradient descent": (COLORS["pipedream"], "-"),
+    "lower bound": ("black", "-"), "depth term": ("0.45", "--"), "sampling term": ("0.45", ":"),
+    "16 d^(1/4)": ("0.45", "--"), "equal": ("0.45", "--"), "one at a time": (COLORS["pipedream"], "-"),
     "GPipe": (COLORS["optimal"], "-"), "PPRS": (COLORS["algorithm1"], "-"), "PPRS, best K": ("black", "-"),
     "memory model": (COLORS["weights"], ""),
 }  # fmt: skip
@@ -28,8 +28,8 @@ def curve_panels(rows, labels, *, columns=3, linear=(), title=""):
     ----------
     rows : pandas.DataFrame
         Columns ``panel``, ``name`` (of a curve), ``kind`` ("line", "dot", or "mark": a vertical line where x is),
-        ``x``, ``y`` and, for a spread over seeds, ``low`` and ``high``. Where y is not finite nothing is drawn. Names that
-        differ in their number alone, such as "K = 10", are drawn from light to dark; with " bound" behind, dashed in
+        ``x``, ``y`` and, for a spread over seeds, ``low`` and ``high``. Where y is not finite nothing is drawn.
+        Names that differ in their number alone, such as "K = 10", are drawn from light to dark; with " bound" behind, dashed in
         the colour of the same name without.
     labels : mapping of str to (str, str)
         Panel, in order, to the names of its axes.

@@ -76,13 +76,15 @@ def test_bubbling_beside_its_curves():
 def test_curves_spreads_dots_and_marks():
     rows = pd.DataFrame([("a", "K = 10", "line", 1, 2.0, 1.0, 3.0), ("a", "K = 10", "line", 2, np.inf, 1.0, 3.0),
                          ("a", "K = 2", "line", 1, 5.0, np.nan, np.nan), ("a", "K = 3", "line", 1, np.nan, 1.0, 1.0),
-                         ("a", "K = 2 bound", "line", 1, 9.0, np.nan, np.nan), ("a", "memory model", "dot", 1, 4.0, None, None),
+                         ("a", "K = 2 bound", "line", 1, 9.0, np.nan, np.nan),
+                         ("a", "memory model", "dot", 1, 4.0, None, None),
                          ("b", "equal", "mark", 7, 1.0, None, None)],
                         columns=["panel", "name", "kind", "x", "y", "low", "high"])  # fmt: skip
     a, b = curve_panels(rows, {"a": ("x", "y"), "b": ("x", "y")}, linear=["b"]).axes
     drawn = {line.get_label(): line for line in a.lines}
-    assert set(drawn) == {"K = 10", "K = 2", "K = 2 bound", "memory model"}  # a curve without a finite point is left out
+    assert set(drawn) == {"K = 10", "K = 2", "K = 2 bound", "memory model"}  # K = 3 has no finite point
     assert drawn["K = 10"].get_ydata().tolist() == [2.0] and len(a.collections) == 1
-    assert drawn["K = 2 bound"].get_linestyle() == "--" and drawn["K = 2"].get_color() == drawn["K = 2 bound"].get_color()
+    assert drawn["K = 2 bound"].get_linestyle() == "--"
+    assert drawn["K = 2"].get_color() == drawn["K = 2 bound"].get_color()
     assert sum(drawn["K = 10"].get_color()) < sum(drawn["K = 2"].get_color())  # the larger number is darker
     assert b.lines[0].get_xdata() == [7, 7] and (a.get_yscale(), b.get_yscale()) == ("log", "linear")

@@ -100,14 +100,16 @@ def test_times_are_those_of_the_pipeline():
     rows = pd.DataFrame([("gd", 1, 0.1, 7.0), ("pprs", 5, 0.1, 2.0), ("pprs", 1, 0.1, 10.0)],
                         columns=["method", "K", "eps", "steps"])  # fmt: skip
     timed = trial_times(rows, [1, 6])
-    assert timed["slots"].tolist() == [pipeline_time(int(s), int(k), d) for s, k in ((7, 1), (2, 5), (10, 1)) for d in (1, 6)]
+    expected = [pipeline_time(T, K, depth) for T, K in ((7, 1), (2, 5), (10, 1)) for depth in (1, 6)]
+    assert timed["slots"].tolist() == expected
     best = fastest(rows, [1, 6])
     assert best["K"].tolist() == [5, 5]  # at Delta = 1 both take 20 slots: the larger K counts
     assert best["pprs"].tolist() == [20, 40] and best["speedup"].tolist() == [0.7, 2.1]
 
 
 def test_measures_of_trials_read_the_table_as_they_say(monkeypatch):
-    cases = [(0, 0.1, 20, 10.0, 5.0, 2), (0, 0.1, 200, 100.0, 10.0, 5), (1, 0.1, 20, 10.0, 20.0, 2), (1, 0.1, 200, 100.0, 50.0, 1)]
+    cases = [(0, 0.1, 20, 10.0, 5.0, 2), (0, 0.1, 200, 100.0, 10.0, 5),
+             (1, 0.1, 20, 10.0, 20.0, 2), (1, 0.1, 200, 100.0, 50.0, 1)]  # fmt: skip
     table = pd.DataFrame(cases, columns=["seed", "eps", "Delta", "gd", "pprs", "K"])
     monkeypatch.setattr(measures, "times", lambda: table.assign(speedup=table["gd"] / table["pprs"]))
     assert (measures.convex_faster_20("plain"), measures.convex_faster_200("plain")) == (0.5, 1.0)
