@@ -1,10 +1,11 @@
 """The part of README.md that is made from the ledger, so that no verdict in it is typed by hand."""
 
 from lpkit.checks import write_atomically
-from lpkit.claims import claims
+from lpkit.claims import VERDICTS, verdicts
+from lpkit.notebooks import title
 from lpkit.paths import repository
 
-__all__ = ["refresh", "with_verdicts"]
+__all__ = ["refresh", "tally", "with_verdicts"]
 
 BEGIN, END = "<!-- verdicts: made by lpkit figures -->", "<!-- end of verdicts -->"
 
@@ -28,6 +29,31 @@ def with_verdicts(text, table):
     return f"{before}{BEGIN}\n{table}\n{END}{rest.split(END, 1)[1]}"
 
 
+def tally(table, reading="closest"):
+    """Verdicts of a ledger counted for each table or figure, as a Markdown table with links to the notebooks.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `lpkit.verdicts` returns it.
+    reading : str
+        Whose verdicts are counted.
+
+    Examples
+    --------
+    >>> print(tally(verdicts().head(1)))
+    | table or figure | claims | reproduced (fitted) |
+    | :--- | ---: | ---: |
+    | [Table III: LayerPipe against PipeDream on the sample network](notebooks/lp_table3_sample_schedule.ipynb) | 1 | 1 |
+    """
+    words = [word for word in VERDICTS if (table[f"verdict {reading}"] == word).any()]
+    lines = [["table or figure", "claims", *words], [":---", *["---:"] * (len(words) + 1)]]
+    for item, rows in table.groupby("item"):
+        counts = rows[f"verdict {reading}"].value_counts()
+        lines.append([f"[{title(item)}](notebooks/{item}.ipynb)", len(rows), *(counts.get(word, 0) for word in words)])
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
 def refresh(root=None):
     """Write the current verdicts into README.md; whether that changed it.
 
@@ -38,7 +64,7 @@ def refresh(root=None):
     """
     path = repository(root) / "README.md"
     old = path.read_text(encoding="utf-8")
-    new = with_verdicts(old, claims()._repr_markdown_())
+    new = with_verdicts(old, tally(verdicts()))
     if new != old:
         write_atomically(path, new)
     return new != old
