@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 from lpkit.attack import LinfAttack
+from lpkit.attack_runs import budget
+from lpkit.attack_tables import setting_rows
 from lpkit.baselines import fista
 from lpkit.checks import write_all
 from lpkit.cifar10 import cifar10_image
@@ -25,8 +27,7 @@ from lpkit.image_network import CIFAR10_DEVIATION, CIFAR10_MEAN, trained_alexnet
 from lpkit.smoothing import agd, gd, pprs
 from lpkit.weights import ALEXNET_SHA256
 
-DEPTHS = {20: 12_000, 200: 120_000}  # Delta: simulated time that every method is given
-TARGETS = (9, 8, 7, 6, 5.5, 5)
+DEPTHS = {depth: budget(depth) for depth in (20, 200)}  # Delta: simulated time that every method is given
 PAPER = [10.0**-k for k in range(3, 8)]  # learning rates, and gammas
 HALF = [k * 10.0**-e for e in range(3, 8) for k in (1, 3)][:-1]
 STEPS = {1: 300, 2: 298, 10: 287, 100: 200}  # T that fits the longer time
@@ -55,25 +56,6 @@ def runs(attack, first, quick):
         lr, gamma = np.array(settings(K, first)).T
         yield "pprs", pprs(attack, STEPS[K] // shorter, K=K, lr=lr, gamma=gamma, **options)
     yield "fista", fista(attack, STEPS[1] // shorter, lr=[1e-2, 1e-3, 1e-4], **options)
-
-
-def rows(image, method, trace):
-    """One row a setting and Delta: what it has reached after the time that all are given, and when."""
-    found = []
-    for depth, budget in DEPTHS.items():
-        within = trace.time(depth) <= budget
-        cut = trace.iterations[within]
-        tail = trace.values[:, within][:, cut > 0.9 * cut[-1]].mean(axis=1)
-        hits = {f"time to {target}": trace.time_to_target(target, depth) for target in TARGETS}
-        for i in range(len(trace)):
-            found.append({
-                "image": image, "Delta": depth, "method": method, "K": trace.K, "lr": trace.settings["lr"][i],
-                "gamma": trace.settings["gamma"][i] if trace.K > 1 else 0.0, "start": trace.values[i, 0],
-                "T": int(cut[-1]), "time": int(trace.time(depth)[within][-1]), "tail mean": tail[i],
-                "T long": int(trace.iterations[-1]), "tail mean long": trace.tail_mean()[i],
-                **{name: hit[i] for name, hit in hits.items()},
-            })  # fmt: skip
-    return found
 
 
 def network():
@@ -105,7 +87,7 @@ def main():
                          "scores": attack.clean_scores.astype(float).round(4).tolist(),
                          "l1 norm of the gradient": round(attack.l1_check().norm, 2)}  # fmt: skip
         for method, trace in runs(attack, number == options.images[0], options.quick):
-            table += rows(number, method, trace)
+            table += [{"image": number, **row} for row in setting_rows(trace, DEPTHS)]
             least = trace.tail_mean().min()
             print(f"image {number}: {method}, K = {trace.K}, {len(trace)} settings, best {least:.3f}", flush=True)
     provenance = {
