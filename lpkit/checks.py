@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "short", "shown", "read_text", "write_atomically",
+__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "not_installed", "short", "shown", "read_text", "write_atomically",
            "write_all", "check_writable"]
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
@@ -61,6 +61,18 @@ def plain(value):
     """
     scalar = isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 and value.dtype.kind in "biufcUS"
     return value.item() if scalar else value
+
+
+def not_installed(package, extra):
+    """The error for a package that is not there: how to get it with its extra.
+
+    Examples
+    --------
+    >>> print(not_installed("torch", "torch"))
+    torch is not installed here; get it with the extra: pip install '.[torch]' in the clone of lpkit
+    """
+    return ValueError(f"{package} is not installed here; get it with the extra: pip install '.[{extra}]' in the clone of "
+                      "lpkit")  # fmt: skip
 
 
 def short(name, most=40):

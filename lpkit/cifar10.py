@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number, write_all
-from lpkit.datasets import CIFAR10_CLASSES, EXTRA, RECORD, cifar10_pixels
+from lpkit.checks import choice, not_installed, whole_number, write_all
+from lpkit.datasets import CIFAR10_CLASSES, RECORD, cifar10_pixels
 
 __all__ = ["cifar10_image", "data_folder", "download_cifar10"]
 
@@ -185,7 +185,7 @@ def _fetched(folder, progress, url, md5):
     try:
         pooch = importlib.import_module("pooch")
     except ImportError:
-        raise ValueError(f"pooch is not installed; install it with the extra: pip install '{EXTRA}'") from None
+        raise not_installed("pooch", "datasets") from None
     pooch.get_logger().setLevel("ERROR")
     try:
         return Path(pooch.retrieve(url, f"md5:{md5}", Path(url).name, folder, progressbar=progress))

@@ -22,7 +22,7 @@ from inspect import isfunction, signature
 
 import pandas as pd
 
-from lpkit import graph_measures, measures, pprs_measures, schedule_measures
+from lpkit import attack_measures, graph_measures, measures, pprs_measures, schedule_measures
 from lpkit.checks import choice, read_text, unknown_name
 from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
@@ -30,7 +30,7 @@ from lpkit.paths import repository
 
 __all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
 
-MEASURES = (measures, graph_measures, schedule_measures, pprs_measures)
+MEASURES = (measures, graph_measures, schedule_measures, pprs_measures, attack_measures)
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
 VERDICTS = ("reproduced", "reproduced (fitted)", "direction only", "not reproduced", "cannot be checked")
 
@@ -201,10 +201,11 @@ def _row(claim):
 def claims(item=None, *, ledger=None):
     """The verdict table of a notebook, or of everything, as a person reads it.
 
-    Values are in the unit of the claim; fractions are shown in percent.
+    Values are in the unit of the claim; fractions are shown in percent. They are those of the ledger's own settings,
+    whatever the parameters of the notebook that shows them.
     """
     frame = verdicts(item, ledger=ledger)
-    table = {"claim": frame["statement"], "paper": _texts(frame, "paper")}
+    table = {"claim, at the settings of the ledger": frame["statement"], "paper": _texts(frame, "paper")}
     for name in READINGS:
         table |= {name: _texts(frame, name), f"verdict ({name})": frame[f"verdict {name}"]}
     return Table(pd.DataFrame(table))

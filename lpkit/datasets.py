@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import choice, shown, whole_number
+from lpkit.checks import choice, not_installed, shown, whole_number
 
 __all__ = ["CIFAR10_CLASSES", "Dataset", "cifar10", "cifar10_pixels", "digits", "minibatches"]
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32  # bytes of an image of the binary version: its class, then red, green, blue
-EXTRA = "layerpipe-lpkit[datasets]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +177,7 @@ def _library(module, package):
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ValueError(f"{package} is not installed; install it with the extra: pip install '{EXTRA}'") from None
+        raise not_installed(package, "datasets") from None
 
 
 def _from_folder(folder, train, test):

@@ -78,7 +78,7 @@ def needs_papermill():
     if missing:
         raise ValueError(
             f"executing notebooks needs {' and '.join(missing)}, not installed here; "
-            'install with: pip install "layerpipe-lpkit[notebooks]"'
+            "install with: pip install '.[notebooks]' in the clone of lpkit"
         )
 
 

@@ -87,7 +87,7 @@ def _by_lemon(supply, tails, heads, costs):
     except ImportError:
         raise ValueError(
             "solver 'lemon' needs pylmcf, which is not installed; "
-            'pip install "layerpipe-lpkit[solvers]", or use solver=\'highs\''
+            "pip install '.[solvers]' in the clone of lpkit, or use solver='highs'"
         ) from None
     order = np.lexsort((heads, tails))
     graph = Graph(len(supply), tails[order], heads[order])

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import shown, unknown_name, whole_number
+from lpkit.checks import not_installed, shown, unknown_name, whole_number
 from lpkit.cifar10 import cifar10_image
-from lpkit.datasets import CIFAR10_CLASSES, EXTRA
+from lpkit.datasets import CIFAR10_CLASSES
 
 __all__ = ["SAMPLE", "Picture", "picture"]
 
@@ -100,7 +100,7 @@ def _pixels(path, size):
     try:
         pillow, edit = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
     except ImportError:
-        raise ValueError(f"Pillow is not installed; install it with the extra: pip install '{EXTRA}'") from None
+        raise not_installed("Pillow", "datasets") from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)

@@ -249,5 +249,5 @@ def test_the_command(tmp_path, capsys, fetched, monkeypatch):
     assert "did you mean 'cifar10'" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "pooch", None)
     assert main(["data", "cifar10", "--path", str(tmp_path / "none")]) == 2
-    assert "pooch is not installed; install it with the extra: pip install 'layerpipe-lpkit[datasets]'" in (
+    assert "pooch is not installed here; get it with the extra: pip install '.[datasets]'" in (
         capsys.readouterr().err)  # fmt: skip

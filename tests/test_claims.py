@@ -190,7 +190,7 @@ def test_the_table_of_a_small_ledger(tmp_path):
     assert frame["verdict closest"].tolist() == ["reproduced", "cannot be checked"]
     assert frame["verdict plain"].tolist() == ["direction only", "cannot be checked"]
     table = claims(ledger=path).frame
-    assert table["claim"].tolist() == ["26 % less time", "the factor, alpha"]
+    assert table["claim, at the settings of the ledger"].tolist() == ["26 % less time", "the factor, alpha"]
     assert table["paper"].tolist() == ["26 %", "-"]
     assert table["plain"].tolist() == [f"{100 * values['plain']:.3g} %", "-"]
 

@@ -115,7 +115,7 @@ def test_missing_libraries_name_the_extra(monkeypatch, tmp_path):
     few = jpeg_file(tmp_path / "few.npz", FLAT)
     for module in ("sklearn.datasets", "PIL.Image"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=r"scikit-learn is not installed; .*pip install 'layerpipe-lpkit\[datasets\]'"):
+    with pytest.raises(ValueError, match=r"scikit-learn is not installed here; .*pip install '.\[datasets\]'"):
         digits()
     with pytest.raises(ValueError, match="Pillow is not installed"):
         cifar10(few)

@@ -285,5 +285,5 @@ def test_from_torch_refuses_what_does_not_fit(monkeypatch):
         with pytest.raises(ValueError, match=sentence):
             wrong()
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(ValueError, match=r"PyTorch is not installed; .*pip install 'layerpipe-lpkit\[torch\]'"):
+    with pytest.raises(ValueError, match=r"torch is not installed here; .*pip install '.\[torch\]'"):
         from_torch(flat)

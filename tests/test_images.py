@@ -106,7 +106,7 @@ def test_wrong_sizes(tmp_path):
 
 def test_missing_libraries_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ValueError, match=r"Pillow is not installed; .*pip install 'layerpipe-lpkit\[datasets\]'"):
+    with pytest.raises(ValueError, match=r"Pillow is not installed here; .*pip install '.\[datasets\]'"):
         picture()
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ValueError, match="scikit-learn is not installed, so there is no 'flower.jpg' of it"):

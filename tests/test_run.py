@@ -642,7 +642,7 @@ def test_papermill_missing(tmp_path, monkeypatch):
     notebook(tmp_path, "a")
     monkeypatch.setattr("lpkit.execute.find_spec", lambda name: None)
     message = (
-        r'needs papermill and ipykernel, not installed here; install with: pip install "layerpipe-lpkit\[notebooks\]"'
+        r"needs papermill and ipykernel, not installed here; install with: pip install '.\[notebooks\]'"
     )
     with pytest.raises(ValueError, match=message):
         run(root=tmp_path)

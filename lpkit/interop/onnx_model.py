@@ -7,7 +7,7 @@ keep their name, type and sizes only. Source: the ONNX specification, "Open Neur
 import math
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from lpkit.checks import shown
+from lpkit.checks import not_installed, shown
 from lpkit.interop.onnx_order import MOST_NODES, child_graphs, sort_nodes
 
 __all__ = ["first_line", "load_model", "onnx_package"]
@@ -37,8 +37,7 @@ def onnx_package():
         import onnx.inliner
         import onnx.shape_inference
     except ImportError:
-        raise ValueError("ONNX models are read with the package onnx, which is not installed; "
-                         "install layerpipe-lpkit[onnx]") from None
+        raise not_installed("onnx", "onnx") from None
     return onnx
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpkit.checks import shown
+from lpkit.checks import not_installed, shown
 from lpkit.plans import Plan, check_plan
 
 __all__ = ["TESTED", "ModuleLayer", "module_layers", "needs_tested_torch", "needs_torch", "split"]
@@ -59,8 +59,7 @@ def needs_torch():
     try:
         return importlib.import_module("torch")
     except ImportError:
-        raise ValueError("torch is not installed here; install it with the extra: "
-                         "pip install 'layerpipe-lpkit[torch]'") from None  # fmt: skip
+        raise not_installed("torch", "torch") from None
 
 
 def needs_tested_torch():

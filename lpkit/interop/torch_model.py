@@ -7,7 +7,7 @@ every operator. Source: the PyTorch documentation of torch.export and of torch.u
 import math
 import warnings
 
-from lpkit.checks import shown, whole_number
+from lpkit.checks import not_installed, shown, whole_number
 from lpkit.interop import torch_ops
 from lpkit.interop.building import Builder, report_missing, title_of
 from lpkit.interop.lowering import Sample, fitting
@@ -73,8 +73,7 @@ def _torch():
     try:
         import torch
     except ImportError:
-        raise ValueError("modules are read with PyTorch, which is not installed; install layerpipe-lpkit[torch]"
-                         ) from None
+        raise not_installed("torch", "torch") from None
     return torch
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lpkit.checks import shown
+from lpkit.checks import not_installed, shown
 from lpkit.layerwise import chain_layers, check_parameters
 from lpkit.operations import Activation, Dense, Pool
 
@@ -23,8 +23,7 @@ def _torch():
     try:
         return importlib.import_module("torch")
     except ImportError:
-        raise ValueError("PyTorch is not installed; install it with the extra: "
-                         "pip install 'layerpipe-lpkit[torch]'") from None  # fmt: skip
+        raise not_installed("torch", "torch") from None
 
 
 @dataclass(frozen=True, eq=False)
