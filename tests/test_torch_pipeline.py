@@ -241,6 +241,11 @@ def refuses(message, modules=LINEAR, plan=TWO, samples=8, loss=None, **options):
 
 
 @runs
+def test_interleaved_stages_are_refused_with_the_reason():
+    refuses("schedule is 'interleaved', which puts several stages on a process; .* use one of 'gpipe'", schedule="interleaved")
+
+
+@runs
 def test_refuses_what_is_no_chain():
     refuses("the model is a Linear; give an nn.Sequential or a list of modules", nn.Linear(7, 4))
     refuses("the model holds 3; give an nn.Sequential or a list", [nn.Linear(7, 4), 3])

@@ -60,7 +60,8 @@ def run_pipeline(modules, plan, inputs, targets, loss, *, micro_batches=4, sched
     traces : path, optional
         Folder for torch.profiler traces of the last step.
     workers : Workers, optional
-        Processes kept from an earlier run; without them the run starts its own and ends them.
+        Processes kept from an earlier run; without them the run starts its own and ends them, which takes the seconds
+        of an import of torch.
     timeout : float
         Seconds for everything.
 
@@ -169,6 +170,9 @@ def _schedule_text(plan, name, micro_batches):
     if line is None and name in ASYNCHRONOUS:
         raise ValueError(f"schedule is {name!r}, which updates without a flush and keeps several versions of the "
                          f"weights; torch's runtime flushes: use one of {', '.join(map(repr, FLUSHING))}")  # fmt: skip
+    if line is None and name == "interleaved":
+        raise ValueError("schedule is 'interleaved', which puts several stages on a process; here each stage has a process of "
+                         f"its own: use one of {', '.join(map(repr, FLUSHING))}")  # fmt: skip
     if line is None:
         line = make_schedule(plan, choice(name, "schedule", FLUSHING), micro_batches=micro_batches)
     if line.batches != 1 or line.micro_batches != micro_batches or line.plan.ends != plan.ends:

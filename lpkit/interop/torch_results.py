@@ -59,7 +59,8 @@ class Run:
     def period(self):
         """Seconds from one micro-batch to the next on the last stage, the median of all steps but the first.
 
-        None with fewer than two micro-batches.
+        None with fewer than two micro-batches. It holds sends and receives, the engine's own work, and everything else
+        that the machine does, so that for small layers it is several times the plan's; `busy` tells how much of it.
         """
         return _median_of_steps(self, self._period) if self.micro_batches > 1 else None
 
