@@ -20,6 +20,7 @@ __all__ = ["main"]
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
 NAMED = click.argument("source", metavar="NETWORK")
+FILES = (".json", ".csv", ".txt", ".png", ".svg")
 
 
 def main(arguments=None):
@@ -64,7 +65,7 @@ def _each_export(arguments):
     """
     spread, names = [], 0  # names: file names met in a row since --export; the network comes first
     for argument in arguments:
-        names = 1 if argument == "--export" else names + 1 if names and argument.endswith((".json", ".csv", ".txt")) else 0
+        names = 1 if argument == "--export" else names + 1 if names and argument.endswith(FILES) else 0
         spread += ["--export", argument] if names > 2 and len(spread) > 1 and spread[1][0] != "-" else [argument]
     return spread
 
@@ -86,13 +87,13 @@ def _brief(line):
     return line if len(line) <= 2000 else f"{line[:1200]} ... {line[-600:]}"
 
 
-def _show(frame, as_json, *, head=None, foot=()):
+def _show(frame, as_json, *, head=None, lead=(), foot=()):
     """Print a table for people or a JSON object for machines."""
     from lpkit.display import Table
 
     if as_json:
         return _dump({**(head or {}), "rows": _records(frame)})
-    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), Table(frame).text(_width()), *foot]:
+    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), *lead, Table(frame).text(_width()), *foot]:
         click.echo(line)
 
 
@@ -176,81 +177,121 @@ def _number(value):
 @click.option("-P", "--processors", metavar="N", help="[default: 4]")
 @cost_options
 @click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
-@click.option("--compare", is_flag=True, help="Print the period of every planner.")
-@click.option("--schedule", metavar="|".join(SCHEDULES), help="Run the plan, and print period, fill, drain, latency.")
-@click.option("--batches", metavar="N", help="Mini-batches of the schedule.  [default: 12]")
-@click.option("--micro-batches", metavar="N", help="Of each mini-batch; the costs are then of one.  [default: 4]")
-@click.option("--bandwidth", metavar="BYTES", help="Of each link in a unit of time; without it sends take none.")
+@click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are against "
+              "PipeDream's planner.")
+@click.option("--stages", "table", is_flag=True, help="Print the table of stages also where a plan.json is scheduled.")
+@click.option("--schedule", metavar="|".join(SCHEDULES), help="Run the plan, and print the measures explained above. "
+              "Other common names, such as 1F1B (one_f_one_b) or ZB-H1 (zero_bubble), are taken, in any case.")
+@click.option("--batches", metavar="N", help="Mini-batches of the schedule.  [default: 4 where it flushes; else 12, or "
+              "half as many again as fill pipeline and stashes, if more: 4 x stages - 4 fill them (layerpipe, registered), or "
+              "2 x stages - 2 (1f1b, pipedream)]")
+@click.option("--micro-batches", metavar="N", help="Of each mini-batch of a schedule that flushes, each with the plan's "
+              "costs.  [default: 4 x stages]")
+@click.option("--model", metavar="registered|1f1b", help="Of layerpipe: with S stages after a stage its gradients are 2 S "
+              "(registered) or S (1f1b) updates late.  [default: registered]")
+@click.option("--delta-first", is_flag=True, default=None, help="All deltas of a stage before its first G, in one_f_one_b "
+              "and interleaved; else layer by layer.")
+@click.option("--stages-per-processor", metavar="N", help="Of interleaved: the plan has N stages for each processor.")
+@click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, such as "
+              "a second; without it, sends take no time.")
+@click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit of the "
+              "costs.  [default: 0]")
 @click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
+@click.option("--width", metavar="N", help="Characters of a line of --ascii.  [default: the terminal's]")
 @click.option("--clock", metavar="HZ", help="Cycles a second in trace.json; without it a cycle is shown as 1 us.")
 @click.option("--export", "files", multiple=True, metavar="FILE...", help="Write files; names say what: plan.json, "
-              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv.")
+              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv, and "
+              "any .png or .svg, a Gantt chart.")
 @AS_JSON
-def plan(source, compare, schedule, batches, micro_batches, bandwidth, drawn, clock, files, as_json, **choices):
+def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, stages_per_processor, batches,
+         micro_batches, model, delta_first, bandwidth, latency, **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be.
 
     NETWORK may also be a plan.json that was exported before.
+
+    Columns of a stage, in cycles or the unit of the costs: fixed, its F + G; delta_kept, delta_in, delta_out, work on
+    delta that stays, comes from the stage before, goes to the next; out_fraction, the part of the moved layers' delta
+    that goes; mandatory_bytes and additional_bytes cross to the next stage, in any pipeline and by moving delta.
+
+    Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over it;
+    fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to the end;
+    latency, of the mini-batch in the middle, from its first F to its update; makespan, all of it; bubbles, the share of
+    the makespan in which processors wait. in_flight and bytes are the most that a processor keeps.
     """
     from lpkit import plan_command as command
-    from lpkit.exports import export
+    from lpkit.exports import export, held
     from lpkit.planfile import to_dict
 
-    made = command.planned(source, **choices)
-    line = command.scheduled(made, schedule, batches=batches, micro_batches=micro_batches, bandwidth=bandwidth)
-    _needs_schedule(line, drawn, clock, files)
+    made = command.planned(source, stages_per_processor=stages_per_processor, **choices)
+    line = command.scheduled(made, schedule, stages_per_processor=stages_per_processor, batches=batches,
+                             micro_batches=micro_batches, model=model, delta_first=delta_first, bandwidth=bandwidth,
+                             latency=latency)  # fmt: skip
+    width = _needs_schedule(line, drawn, width, clock, files)
     command.refuse_overwriting(source, files)
     channels = command.channels_of(source) if files else None
-    export(made, files, timeline=line, channels=channels, clock=command.number(clock))
-    table = command.compared(made) if compare else None
-    if not as_json:
-        return _show_plan(made, table, line, drawn)
-    _dump(to_dict(made) | ({} if table is None else {"compare": table.to_dict("records")}) | _timeline(line, drawn))
+    pairs = [(str(path), held(path, line)) for path in
+             export(made, files, timeline=line, channels=channels, clock=command.number(clock))]  # fmt: skip
+    compared = command.compared(made) if compare else None
+    if as_json:
+        extra = {} if compared is None else {"compare": compared.to_dict("records")}
+        extra |= {"files": dict(pairs)} if pairs else {}
+        return _dump(to_dict(made) | extra | _timeline(line, width))
+    _show_plan(made, compared, line, width, table or line is None or not command.is_plan(source))
+    for path, words in pairs:
+        click.echo(f"wrote {path}: {words}")
 
 
-def _needs_schedule(line, drawn, clock, files):
+def _needs_schedule(line, drawn, width, clock, files):
+    """Characters of a drawing, or None without one; raises if something is asked for that needs something else."""
+    from lpkit.checks import whole_number
+    from lpkit.plan_command import whole
+
     for option, given in (("--ascii", drawn), ("--clock", clock is not None)):
         if given and line is None:
             raise ValueError(f"{option} has no meaning without a schedule; give --schedule layerpipe or another")
+    if width is not None and not drawn:
+        raise ValueError("--width has no meaning without a drawing; give --ascii, or leave it out")
     if clock is not None and not any(name.endswith("trace.json") for name in files):
         raise ValueError("--clock has no meaning without a trace; give --export trace.json, or leave it out")
+    if not drawn:
+        return None
+    fits = max(20, min(_width() - len(f"processor {line.stages} "), 10_000))
+    return fits if width is None else whole_number(whole(width), "width", least=10, most=10_000)
 
 
-def _timeline(line, drawn):
+def _timeline(line, width):
     """What ``--json`` adds of a timeline."""
     from lpkit.schedule_report import measures
 
-    return {} if line is None else {"timeline": measures(line) | ({"ascii": line.ascii(_width())} if drawn else {})}
+    return {} if line is None else {"timeline": measures(line) | ({"ascii": line.ascii(width)} if width else {})}
 
 
-def _show_plan(made, compared, line, drawn):
+def _show_plan(made, compared, line, width, table):
     """A plan, and its timeline if there is one, for people."""
+    from lpkit.plan_command import one_line
     from lpkit.planfile import stage_table
 
-    click.echo(f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages")
-    _show(stage_table(made), False, foot=_summary(made))
+    head = f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages"
+    click.echo(head if table else f"{head}, {one_line(made)}")
+    if table:
+        shared = line is not None and max(line.processors) < line.stages
+        _show(stage_table(made), False, foot=_summary(made, ", with one for each stage" * shared))
     if compared is not None:
+        click.echo("period ratio, time reduction and throughput gain against PipeDream's planner:")
         _show(compared, False)
     if line is not None:
-        _show_timeline(line, drawn)
+        _show_timeline(line, width)
 
 
-def _show_timeline(line, drawn):
-    from lpkit.schedule_report import measures, processor_table
+def _show_timeline(line, width):
+    from lpkit.schedule_report import processor_table, spoken
 
-    found = measures(line)
-    each = f" of {line.micro_batches} micro-batches" if line.micro_batches > 1 else ""
-    click.echo(f"{line.schedule}, {line.batches} mini-batch{'es' * (line.batches > 1)}{each}, in {found['unit']}:")
-    period = "none, too few mini-batches to tell" if found["period"] is None else _number(found["period"])
-    times = [f"{name} {_number(found[name])}" for name in ("fill", "drain", "latency", "makespan")]
-    click.echo(f"period {period}, {', '.join(times)}, bubbles {found['bubble_share']:.1%}")
-    _show(processor_table(line), False)
-    if drawn:
-        click.echo(line.ascii(max(20, min(_width() - len(f"stage {line.stages} "), 10_000))))
+    _show(processor_table(line), False, foot=[line.ascii(width)] if width else [], lead=spoken(line))
 
 
-def _summary(made):
+def _summary(made, of=""):
     unit = made.costs.unit
-    lines = [f"period {_number(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor"]
+    lines = [f"period {_number(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor{of}"]
     if made.certificate is not None:
         lines.append(made.certificate.text)
     return lines + [f"note: {note}" for note in made.notes]

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 
-from lpkit.checks import choice, plain, shown, whole_number
+from lpkit.checks import choice, plain, short, shown, whole_number
 from lpkit.networks import Dense, MatMul, Network
 from lpkit.networks import network as named_network
 from lpkit.systolic import Array, as_array, cycles_grid
@@ -59,6 +59,9 @@ class Costs:
     >>> chain = Costs.from_times([1.0, 2.0], [1.0, 2.0], [0.0, 3.0])
     >>> chain.work, chain.total, len(chain)
     (array([2., 7.]), 9.0, 2)
+    >>> chain
+    Costs of chain: 2 layers, layer1 to layer2
+    F 3, G 3, delta 3, total 9 s
     """
 
     name: str
@@ -96,6 +99,12 @@ class Costs:
 
     def __len__(self):
         return len(self.layers)
+
+    def __repr__(self):
+        first, last = short(self.layers[0]), short(self.layers[-1])
+        sums = ", ".join(f"{name} {math.fsum(getattr(self, name)):.10g}" for name in ("F", "G", "delta"))
+        return (f"Costs of {short(self.name, 80)}: {len(self)} layer{'s' * (len(self) > 1)}, {first}"
+                f"{f' to {last}' if len(self) > 1 else ''}\n{sums}, total {self.total:.10g} {short(self.unit)}")  # fmt: skip
 
     @property
     def work(self):

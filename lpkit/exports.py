@@ -7,20 +7,30 @@ NAMEgraph.txt                 PipeDream's graph.txt with the stage of each layer
 NAMEtrace.json                the timeline for Perfetto and chrome://tracing
 NAMEschedule.csv              its order for torch.distributed.pipelining, and NAMEschedule.shift.json beside it
 NAMEtimeline.csv              its operations, a row each
+NAME.png, NAME.svg            its Gantt chart
 ============================  ==============================================================================
 """
 
+import io
 from pathlib import Path
 
 from lpkit.checks import check_writable, write_all
 from lpkit.interop.chrome_trace import trace_text
 from lpkit.interop.pipedream_plan import to_pipedream
-from lpkit.interop.torch_schedule import to_torch_csv
+from lpkit.interop.torch_schedule import is_flushed, to_torch_csv
 from lpkit.interop.torch_shift_file import beside, shift_text
 from lpkit.planfile import plan_text
 from lpkit.schedule_report import timeline_csv
 
-__all__ = ["export", "export_texts"]
+__all__ = ["ENDINGS", "export", "export_texts", "held"]
+
+OF_TIMELINES = {
+    "trace.json": "Chrome trace, for Perfetto", "schedule.csv": "schedule for torch's pipelining",
+    "timeline.csv": "timeline, a row an operation", ".png": "Gantt chart", ".svg": "Gantt chart",
+}  # fmt: skip
+OF_PLANS = {"graph.txt": "PipeDream's profile, with stages", ".json": "plan", ".csv": "stages of the plan, a row each"}
+ENDINGS = (*OF_TIMELINES, *OF_PLANS)  # in the order in which a name is read
+SHIFT = "delta'' that the schedule for torch shifts"
 
 
 def export(plan, paths, *, timeline=None, channels=None, clock=None):
@@ -57,25 +67,66 @@ def export(plan, paths, *, timeline=None, channels=None, clock=None):
 
 
 def export_texts(plan, paths, *, timeline=None, channels=None, clock=None):
-    """{path: text} of the files that `export` writes."""
-    texts = {}
+    """{path: text, or bytes of a picture} of the files that `export` writes."""
+    texts, forms = {}, {path: _form(path, timeline) for path in map(Path, paths)}  # names first: pictures take a while
     for path in map(Path, paths):
-        for place, text in _texts(path, plan, timeline, channels, clock).items():
+        for place, text in _texts(path, forms[path], plan, timeline, channels, clock).items():
             if place in texts:
                 raise ValueError(f"{str(place)!r} would be written twice; give each file a name of its own")
             texts[place] = text
     return texts
 
 
-def _texts(path, plan, timeline, channels, clock):
+def held(path, timeline=None):
+    """What a file that `export` wrote holds, in words.
+
+    Examples
+    --------
+    >>> held("best.json"), held("graph.txt"), held("schedule.shift.json")
+    ('plan', "PipeDream's profile, with stages", "delta'' that the schedule for torch shifts")
+    """
+    if Path(path).name.endswith("schedule.shift.json"):
+        return SHIFT
+    form = _form(Path(path), timeline)
+    words = (OF_TIMELINES | OF_PLANS)[form]
+    if form != "schedule.csv" or is_flushed(timeline):
+        return words
+    return (f"{words}; {timeline.schedule} has become one flushed step of {timeline.batches * timeline.micro_batches} "
+            f"micro-batches without weight versions, with delta'' in {beside(Path(path)).name}")  # fmt: skip
+
+
+def _form(path, timeline):
+    """The ending that says what a file holds."""
+    for ending in ENDINGS:
+        if path.name.endswith(ending):
+            if ending in OF_TIMELINES and timeline is None:
+                raise ValueError(f"cannot export {str(path)!r} without a schedule; files named {', '.join(OF_TIMELINES)} "
+                                 "show one, a plan is written as another NAME.json or NAME.csv")
+            return ending
+    raise ValueError(f"cannot export {str(path)!r}; names end in .json (a plan), .csv (its stages), graph.txt (PipeDream's "
+                     f"profile), or with a schedule in {', '.join(OF_TIMELINES)}")  # fmt: skip
+
+
+def _texts(path, form, plan, timeline, channels, clock):
     """The file of that name, and what goes with it."""
-    name = path.name
-    if name.endswith("graph.txt"):
-        return {path: to_pipedream(plan)}
-    if timeline is not None and name.endswith("trace.json"):
-        return {path: trace_text(timeline, clock=clock)}
-    if timeline is not None and name.endswith("timeline.csv"):
-        return {path: timeline_csv(timeline)}
-    if timeline is not None and name.endswith("schedule.csv"):
+    if form in (".png", ".svg"):
+        return {path: _drawn(timeline, form)}
+    if form == "schedule.csv":
         return {path: to_torch_csv(timeline), beside(path): shift_text(timeline, channels=channels)}
-    return {path: plan_text(plan, path)}
+    if form == "trace.json":
+        return {path: trace_text(timeline, clock=clock)}
+    if form == "timeline.csv":
+        return {path: timeline_csv(timeline)}
+    return {path: to_pipedream(plan) if form == "graph.txt" else plan_text(plan, path)}
+
+
+def _drawn(timeline, form):
+    """The Gantt chart as the bytes of a picture."""
+    import matplotlib  # takes long to import, and few ask for pictures
+
+    from lpkit.gantt import gantt
+
+    stream, undated = io.BytesIO(), {".svg": {"Date": None}, ".png": {"Software": None}}[form]
+    with matplotlib.rc_context({"svg.hashsalt": "lpkit"}):  # the same picture each time
+        gantt(timeline, title=timeline.schedule).savefig(stream, format=form[1:], metadata=undated)
+    return stream.getvalue()

@@ -4,6 +4,8 @@ Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU C
 section 2.2.2 and Fig. 4.
 """
 
+from dataclasses import replace
+
 from lpkit.block_orders import in_turn
 from lpkit.checks import whole_number
 from lpkit.event_engine import timeline_of
@@ -24,7 +26,7 @@ def interleaved(plan, batches=1, *, processors=None, micro_batches=4, delta_firs
     batches : int
         Mini-batches.
     processors : int, optional
-        As many as stages by default, which is `one_f_one_b`.
+        As many as stages by default, which is `one_f_one_b`: nothing is interleaved without it.
     micro_batches : int
         Of each mini-batch; a multiple of `processors` where a processor has several stages.
     delta_first : bool
@@ -59,7 +61,8 @@ def interleaved(plan, batches=1, *, processors=None, micro_batches=4, delta_firs
                              *((k, "U", n) for k in range(p, P * v + 1, P)))]
               for p in range(1, P + 1)]  # fmt: skip
     own = tuple(range(1, P + 1)) * v
-    return timeline_of(plan, "interleaved", blocks, batches, M, bandwidth, latency, processors=own)
+    made = timeline_of(plan, "interleaved", blocks, batches, M, bandwidth, latency, processors=own)
+    return replace(made, fills_with=1)
 
 
 def _split(plan, processors, micro_batches):

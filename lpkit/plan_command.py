@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from lpkit.checks import choice
+from lpkit.checks import plain, whole_number
 from lpkit.interop.torch_shift_file import input_channels
 from lpkit.networks import network, read_csv
 from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
 from lpkit.plan_reader import read_plan
-from lpkit.schedule import SCHEDULES
+from lpkit.schedule import SCHEDULES, schedule_named
 from lpkit.schedule import schedule as schedule_of
 from lpkit.sources import kind_of, layer_costs
 from lpkit.sweep import OPTIONS
 
-__all__ = ["channels_of", "compared", "is_plan", "number", "planned", "refuse_overwriting", "scheduled", "whole"]
+__all__ = ["channels_of", "compared", "is_plan", "number", "planned", "refuse_overwriting", "one_line", "scheduled", "whole"]
 
-BATCHES, MICRO_BATCHES, PROCESSORS, PLANNER = 12, 4, 4, "optimal"
+PROCESSORS, PLANNER = 4, "optimal"
+FLUSHED_BATCHES, BATCHES = 4, 12  # mini-batches with a flush after each, and the fewest without
+MICRO_BATCHES = 4  # times the stages
 NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?(/[0-9]{1,18})?")
 
 
@@ -35,8 +37,10 @@ def is_plan(source):
     return Path(source).suffix.lower() == ".json"
 
 
-def planned(source, *, processors=None, planner=None, **choices):
+def planned(source, *, processors=None, planner=None, stages_per_processor=None, **choices):
     """The plan of a network (4 processors and the optimum by default), or the one in a plan file.
+
+    With several stages a processor the plan has as many stages as there are for all processors.
 
     Raises
     ------
@@ -47,6 +51,8 @@ def planned(source, *, processors=None, planner=None, **choices):
     --------
     >>> planned("sample4", processors="3").period
     13953910
+    >>> planned("vgg11", processors="4", stages_per_processor="2").processors
+    8
     """
     if is_plan(source):
         given = [name for name, value in {"processors": processors, "planner": planner, **choices}.items()
@@ -56,37 +62,94 @@ def planned(source, *, processors=None, planner=None, **choices):
                              "out")  # fmt: skip
         return read_plan(source)
     planner = PLANNER if planner is None else planner
-    costs = layer_costs(source, **choices)
-    return make(costs, PROCESSORS if processors is None else whole(processors), planner, **OPTIONS.get(planner, {}))
+    processors, each = PROCESSORS if processors is None else whole(processors), 1
+    if stages_per_processor is not None:
+        processors, each = whole_number(processors, "processors"), _several(stages_per_processor)
+    return make(layer_costs(source, **choices), processors * each if each > 1 else processors, planner,
+                **OPTIONS.get(planner, {}))  # fmt: skip
 
 
-def scheduled(plan, name, *, batches=None, micro_batches=None, bandwidth=None):
-    """Timeline of a plan by name; 12 mini-batches, and 4 micro-batches where a schedule has them, by default.
+def scheduled(plan, name, *, stages_per_processor=None, **given):
+    """Timeline of a plan by name, or None without one, where no other option may be given either.
 
-    None without a name, where no other option may be given either.
+    By default there are 4 micro-batches for each stage and 4 mini-batches where a schedule flushes; else 12
+    mini-batches, or half as many again as fill the pipeline and its stashes, where that is more.
 
     Raises
     ------
     ValueError
-        As the schedules; or if an option is given that has no meaning.
+        As the schedules; or if an option is given that has no meaning, or one is missing.
 
     Examples
     --------
-    >>> scheduled(planned("sample4"), "gpipe", batches="2").micro_batches
-    4
+    >>> line = scheduled(planned("sample4"), "GPipe", batches="2")
+    >>> line.schedule, line.stages, line.micro_batches, scheduled(planned("sample4"), "layerpipe").batches
+    ('gpipe', 4, 16, 19)
     """
-    given = {"batches": whole(batches), "micro_batches": whole(micro_batches), "bandwidth": number(bandwidth)}
-    given = {option: value for option, value in given.items() if value is not None}
+    given = {option: _read(option, value) for option, value in given.items() if value is not None}
     if name is None:
-        if given:
+        if given := [*given, *["stages_per_processor"] * (stages_per_processor is not None)]:
             raise ValueError(f"{', '.join(given)} has no meaning without a schedule; give --schedule layerpipe or another")
         return None
-    parameters = inspect.signature(SCHEDULES[choice(name, "schedule", SCHEDULES)]).parameters
-    if "micro_batches" not in parameters and "micro_batches" in given:
-        raise ValueError(f"the schedule {name!r} has no micro-batches; leave the option out, or ask for more mini-batches")
-    counts = {"micro_batches": MICRO_BATCHES} if "micro_batches" in parameters else {}
-    counts |= given
-    return schedule_of(plan, name, counts.pop("batches", BATCHES), **counts)
+    name = schedule_named(name)
+    parameters = inspect.signature(SCHEDULES[name]).parameters
+    for option in given:
+        if option not in ("batches", *parameters):
+            raise ValueError(f"the schedule {name!r} has no {WORDS.get(option, option)}")
+    if name == "interleaved" or stages_per_processor is not None:
+        given["processors"] = _processors(plan, name, stages_per_processor)
+    if "micro_batches" in parameters:
+        given = {"micro_batches": MICRO_BATCHES * len(plan.ends)} | given
+    batches = given.pop("batches", None)
+    return schedule_of(plan, name, _batches(plan, name, given) if batches is None else batches, **given)
+
+
+WORDS = {"micro_batches": "micro-batches; leave the option out, or ask for more mini-batches",
+         "model": "model; leave the option out, or give --schedule layerpipe",
+         "delta_first": "choice of what comes first; leave the option out, or give --schedule one_f_one_b"}  # fmt: skip
+
+
+def _read(option, value):
+    """The value of an option of a schedule, from the text that was given."""
+    return {"bandwidth": number, "latency": number, "batches": whole, "micro_batches": whole}.get(option, plain)(value)
+
+
+def _batches(plan, name, options):
+    """Mini-batches that show a schedule in its steady state: the one in the middle neither fills nor drains it."""
+    if "micro_batches" in options:
+        return FLUSHED_BATCHES
+    enough = schedule_of(plan, name, **options).fills_with
+    return max(BATCHES, enough + enough // 2 + 1)
+
+
+def _several(stages_per_processor):
+    return whole_number(whole(stages_per_processor), "stages_per_processor", least=2, most=2**20)
+
+
+def _processors(plan, name, stages_per_processor):
+    """Processors of an interleaved schedule."""
+    if name != "interleaved":
+        raise ValueError(f"stages_per_processor has no meaning for the schedule {name!r}; give --schedule interleaved")
+    if stages_per_processor is None:
+        raise ValueError("the schedule 'interleaved' needs several stages a processor; give --stages-per-processor 2 or "
+                         "more, or --schedule one_f_one_b")
+    each, stages = _several(stages_per_processor), len(plan.ends)
+    if stages % each:
+        raise ValueError(f"the plan has {stages} stages, which cannot be shared out by {each} a processor; ask for "
+                         "other processors or stages_per_processor")
+    return stages // each
+
+
+def one_line(plan):
+    """A plan in a line, where the table of its stages has been seen before.
+
+    Examples
+    --------
+    >>> one_line(planned("sample4", processors="3"))
+    "period 13,953,910 cycles, speedup 2.57 over one processor; layers 1-2 | 3 | 4; delta'' of 2"
+    """
+    _, layers, period = repr(plan).splitlines()
+    return f"{period}; {layers}"
 
 
 def whole(text):

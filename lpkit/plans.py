@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from lpkit.checks import choice, shown
+from lpkit.checks import choice, short, shown
 from lpkit.costs import Costs
 from lpkit.orders import plain
 
@@ -74,6 +74,10 @@ class Plan:
     >>> plan = Plan("by hand", chain, 2, ends=(1, 3))
     >>> plan.loads, plan.period, plan.speedup, plan.stages, plan.stage_of(3)
     ((5, 8), 8, Fraction(13, 8), [range(1, 2), range(2, 4)], 2)
+    >>> plan
+    Plan by hand of chain on 2 processors
+    layers 1 | 2-3
+    period 8 cycles, speedup 1.625 over one processor
     """
 
     planner: str
@@ -85,6 +89,16 @@ class Plan:
     certificate: Certificate | None = None
     links: tuple = ()
     options: tuple = ()
+
+    def __repr__(self):
+        head = f"Plan {short(self.planner)} of {short(self.costs.name)} on {self.processors} processors"
+        if problems := check_plan(self):
+            return f"{head}\nwith ends {shown(self.ends)}; cannot be run: {problems[0]}"
+        stages = " | ".join(f"{s.start}-{s[-1]}" if len(s) > 1 else f"{s.start}" if s else "none" for s in self.stages)
+        moved = f"; delta'' of {', '.join(map(str, sorted({move[0] for move in self.moved})))}" if self.moved else ""
+        period = f"{self.period:,}" if isinstance(self.period, int) else f"{float(self.period):.10g}"
+        return (f"{head}\nlayers {short(stages, 200)}{short(moved, 200)}\nperiod {period} {short(self.costs.unit)}, "
+                f"speedup {float(self.speedup):.4g} over one processor")  # fmt: skip
 
     @cached_property
     def loads(self):

@@ -8,6 +8,7 @@ Source: LayerPipe (ICCAD 2021), Fig. 6; GPipe (NeurIPS 2019); PipeDream (SOSP 20
 """
 
 import inspect
+from dataclasses import replace
 
 from lpkit.block_orders import in_turn, put_off
 from lpkit.checks import choice
@@ -15,9 +16,10 @@ from lpkit.event_engine import timeline_of
 from lpkit.hand_orders import hand_made
 from lpkit.interleaved_schedule import interleaved
 from lpkit.schedule_input import counted, runnable
+from lpkit.schedule_names import known_as
 
 __all__ = ["SCHEDULES", "gpipe", "hand_made", "interleaved", "layerpipe", "one_f_one_b", "pipedream", "schedule",
-           "sequential", "zero_bubble"]
+           "schedule_named", "sequential", "zero_bubble"]
 
 MODELS = ("registered", "1f1b")
 
@@ -45,7 +47,7 @@ def sequential(plan, batches=1, *, bandwidth=None, latency=0):
     batches, stages = counted(plan, batches), range(1, len(runnable(plan).ends) + 1)
     order = [block for n in range(batches)
              for block in (*((k, "F", n) for k in stages), *((k, what, n) for k in reversed(stages) for what in "BU"))]
-    return timeline_of(plan, "sequential", [order], batches, 1, bandwidth, latency)
+    return _filled(timeline_of(plan, "sequential", [order], batches, 1, bandwidth, latency))
 
 
 def gpipe(plan, batches=1, *, micro_batches=4, bandwidth=None, latency=0):
@@ -214,7 +216,41 @@ SCHEDULES = {"sequential": sequential, "gpipe": gpipe, "one_f_one_b": one_f_one_
 
 
 def schedule(plan, name="layerpipe", batches=1, **options):
-    """Timeline by the schedule of that name; `options` are the keyword options of that function.
+    """Timeline of a plan by the schedule of that name.
+
+    The costs of the plan are those of one micro-batch in every schedule. Compare schedules by `Timeline.speedup` or
+    `Timeline.period_of_micro_batch`, since a mini-batch of a schedule that flushes is `micro_batches` of them.
+
+    Parameters
+    ----------
+    plan : Plan
+    name : str
+        In any case, or a common other name (`lpkit.schedule_names.ALIASES`), such as ``"1F1B"`` or ``"ZB-H1"``.
+
+        ``"sequential"``: one operation at a time in the whole pipeline.
+        ``"gpipe"``: all micro-batches forward, then all back, then the update. Options: micro_batches.
+        ``"one_f_one_b"``: one forward, one back in turn, with a flush. Options: micro_batches, delta_first.
+        ``"zero_bubble"``: the same, with G put off into the bubbles. Options: micro_batches.
+        ``"interleaved"``: 1F1B with several stages a processor. Options: processors (without it, each stage has its
+        own, as in one_f_one_b), micro_batches, delta_first.
+        ``"pipedream"``: one forward, one back in turn without a flush, on old weights.
+        ``"layerpipe"``: the same, deltas before G. Options: model.
+    batches : int
+        Mini-batches; `Timeline.fills_with` of them or more for the stashes of a full pipeline.
+    micro_batches : int
+        Of each mini-batch of a schedule that flushes; 4 by default.
+    delta_first : bool
+        Whether a stage runs all its deltas before its first G.
+    model : {"registered", "1f1b"}
+        ``"registered"``: a register at each boundary in both directions, so that gradients are 2 S updates late at a
+        stage with S stages after it, which takes 2 S + 1 mini-batches in first. ``"1f1b"``: S and S + 1, as PipeDream.
+    bandwidth, latency : number or sequence
+        Of each link, for every schedule: bytes in one unit of time (without it sends take no time), and time added to
+        a send.
+
+    Returns
+    -------
+    Timeline
 
     Raises
     ------
@@ -230,11 +266,18 @@ def schedule(plan, name="layerpipe", batches=1, **options):
     {'sequential': 60, 'gpipe': 168, 'one_f_one_b': 168, 'pipedream': 40, 'layerpipe': 38, 'zero_bubble': 146,
      'interleaved': 168}
     """
-    function = SCHEDULES[choice(name, "schedule", tuple(SCHEDULES))]
+    name = schedule_named(name)
+    function = SCHEDULES[name]
     known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         choice(option, f"option of {name}", known)
     return function(plan, batches, **options)
+
+
+def schedule_named(name):
+    """Name of a schedule in `SCHEDULES`, from one of its names; what is unknown is told as it was given."""
+    found = known_as(name)
+    return found if isinstance(found, str) and found in SCHEDULES else choice(name, "schedule", tuple(SCHEDULES))
 
 
 def _flushing(plan, name, order, batches, each, bandwidth, latency):
@@ -244,7 +287,7 @@ def _flushing(plan, name, order, batches, each, bandwidth, latency):
         one = order(stages - k)
         blocks.append([block for n in range(batches)
                        for block in (*((k, what, n * each + m) for what, m in one), (k, "U", n))])  # fmt: skip
-    return timeline_of(plan, name, blocks, batches, each, bandwidth, latency)
+    return _filled(timeline_of(plan, name, blocks, batches, each, bandwidth, latency))
 
 
 def _updating(plan, name, ahead, backward, batches, bandwidth, latency):
@@ -252,4 +295,11 @@ def _updating(plan, name, ahead, backward, batches, bandwidth, latency):
     stages = len(runnable(plan).ends)
     blocks = [[(k, *block) for block in in_turn(batches, ahead(stages - k), (*backward, "U"))]
               for k in range(1, stages + 1)]  # fmt: skip
-    return timeline_of(plan, name, blocks, batches, 1, bandwidth, latency)
+    # With A mini-batches taken in ahead, the first A use the initial weights, and only F of A - 2 more, all with other
+    # versions, makes the stage keep A of them, its newest included.
+    return _filled(timeline_of(plan, name, blocks, batches, 1, bandwidth, latency), max(1, 2 * ahead(stages - 1) - 2))
+
+
+def _filled(timeline, batches=1):
+    """`timeline`, with the mini-batches that it takes until it keeps the most it ever keeps; one where it flushes."""
+    return replace(timeline, fills_with=batches)

@@ -3,8 +3,11 @@
 import pandas as pd
 
 from lpkit.plans import plain
+from lpkit.timeline_text import mini_batches
 
-__all__ = ["measures", "processor_table", "timeline_csv"]
+__all__ = ["measures", "processor_table", "spoken", "timeline_csv"]
+
+TIMES = ("period_of_mini_batch", "period_of_micro_batch", "fill", "drain", "latency_of_mini_batch", "makespan")
 
 
 def measures(timeline):
@@ -13,9 +16,11 @@ def measures(timeline):
     Returns
     -------
     dict
-        schedule, batches, micro_batches, unit, period (None where the timeline is too short for one), plan_period (a
-        micro-batch's), makespan, fill, drain, latency (of the last mini-batch), bubble_share, weight_versions (a layer)
-        and processors: the rows of `processor_table`.
+        schedule, batches, micro_batches (of each), mini_batches (the same in words), unit, period_of_mini_batch,
+        period_of_micro_batch and speedup (over one processor, in the steady state; None where the timeline is too short
+        for a period), plan_period (a micro-batch's), fill, drain, latency_of_mini_batch (of the one in the middle),
+        makespan, bubble_share, bandwidth and latency_of_link (a boundary, None where sends take no time), fills and
+        fills_with (of `Timeline`), weight_versions (a layer) and processors: the rows of `processor_table`.
 
     Examples
     --------
@@ -24,16 +29,66 @@ def measures(timeline):
     >>> from lpkit.schedule import schedule
     >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
     >>> found = measures(schedule(plan, "pipedream", 4))
-    >>> found["period"], found["makespan"], found["fill"], round(found["bubble_share"], 3), found["weight_versions"]
-    (6, 28, 10, 0.286, [1, 1])
+    >>> found["period_of_mini_batch"], found["makespan"], found["fill"], round(found["speedup"], 3)
+    (6, 28, 10, 1.667)
     """
-    times = {name: _number(getattr(timeline, name)) for name in ("period", "makespan", "fill", "drain")}
+    times = (timeline.period, timeline.period_of_micro_batch, timeline.fill, timeline.drain, timeline.latency(),
+             timeline.makespan)  # fmt: skip
     return {
         "schedule": timeline.schedule, "batches": timeline.batches, "micro_batches": timeline.micro_batches,
-        "unit": timeline.plan.costs.unit, **times, "plan_period": _number(timeline.plan.period),
-        "latency": _number(timeline.latency()), "bubble_share": float(timeline.bubble_share),
+        "mini_batches": mini_batches(timeline), "unit": timeline.plan.costs.unit, **dict(zip(TIMES, map(_number, times))),
+        "speedup": None if timeline.speedup is None else float(timeline.speedup),
+        "plan_period": _number(timeline.plan.period), "bubble_share": float(timeline.bubble_share),
+        **{name: _each(getattr(timeline, name)) for name in ("bandwidth", "latency_of_link")},
+        "fills": timeline.fills, "fills_with": timeline.fills_with,
         "weight_versions": list(timeline.weight_versions), "processors": _rows(timeline),
     }  # fmt: skip
+
+
+def spoken(timeline):
+    """The measures of a timeline as a list of lines for people.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> print("\\n".join(spoken(schedule(plan, "gpipe", 3))))
+    gpipe, 2 stages on 2 processors: 3 mini-batches of 4 micro-batches, each with the plan's costs; in cycles
+    period of a mini-batch 28, of a micro-batch 7; speedup 1.43 of 2
+    fill 28, drain 20, latency of a mini-batch 28, makespan 84, bubbles 28.6%
+    sends take no time
+    """
+    found, count = measures(timeline), max(timeline.processors)
+    said = [None if found[name] is None else _said(found[name]) for name in TIMES]
+    period = "period none, too few mini-batches to tell" if said[0] is None else (
+        f"period of a mini-batch {said[0]}, of a micro-batch {said[1]}; speedup {found['speedup']:.2f} of {count}")  # fmt: skip
+    lines = [f"{timeline.schedule}, {timeline.stages} stage{'s' * (timeline.stages > 1)} on {count} "
+             f"processor{'s' * (count > 1)}: {found['mini_batches']}; in {found['unit']}", period,
+             f"fill {said[2]}, drain {said[3]}, latency of a mini-batch {said[4]}, makespan {said[5]}, "
+             f"bubbles {found['bubble_share']:.1%}", _links(found)]  # fmt: skip
+    return lines + ([] if timeline.fills in (True, None) else [
+        f"the stashes are of a pipeline that has not filled: ask for {timeline.fills_with} mini-batches or more"])
+
+
+def _links(found):
+    """What sends take, in words."""
+    if found["latency_of_link"] is None:
+        return "sends take no time"
+    unit = "cycle" if found["unit"] == "cycles" else found["unit"]
+    rates = dict.fromkeys("without limit" if rate is None else f"{_said(rate)} bytes per {unit}"
+                          for rate in found["bandwidth"])  # fmt: skip
+    latencies = dict.fromkeys(map(_said, found["latency_of_link"]))
+    return f"sends take time: bandwidth {', '.join(rates)}; latency {', '.join(latencies)} {found['unit']}"
+
+
+def _said(value):
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:.6g}"
+
+
+def _each(values):
+    return None if values is None else [_number(value) for value in values]
 
 
 def processor_table(timeline):

@@ -19,7 +19,7 @@ from lpkit.plans import Plan, plain, ratio
 from lpkit.timeline_check import problems_of
 from lpkit.timeline_memory import in_stage, inputs_kept, peak, peak_bytes, versions_kept
 from lpkit.timeline_rows import KINDS, TENSORS, Operation, moved_work
-from lpkit.timeline_text import drawn
+from lpkit.timeline_text import drawn, summary
 
 __all__ = ["KINDS", "TENSORS", "Operation", "Timeline", "moved_work"]
 
@@ -48,6 +48,8 @@ class Timeline:
         Processor (1-based) that runs each stage; by default each stage has its own. A processor, and a link from one
         to another, does one thing at a time; `busy`, `utilisation`, `in_flight`, `activation_bytes` and `weight_bytes`
         have one entry a processor. The schedule `sequential` lets these processors work one after the other.
+    fills_with : int or None
+        Mini-batches after which what is kept grows no more, as the schedule says; None of an order that does not say.
 
     Examples
     --------
@@ -59,6 +61,8 @@ class Timeline:
     Operation(kind='F', layer=1, stage=1, batch=0, micro_batch=0, start=0, end=2, version=0, tensor='', target=0)
     >>> line.period, line.makespan, line.fill, line.drain, line.latency(), line.bubble_share, line.check()
     (6, 28, 10, 10, 12, Fraction(2, 7), ())
+    >>> line.speedup, line.fills
+    (Fraction(5, 3), True)
     """
 
     plan: Plan
@@ -78,6 +82,7 @@ class Timeline:
     bandwidth: tuple | None = None
     latency_of_link: tuple | None = None
     processors: tuple | None = None
+    fills_with: int | None = None
 
     def __post_init__(self):
         if self.processors is None:
@@ -85,6 +90,9 @@ class Timeline:
 
     def __len__(self):
         return len(self.kind)
+
+    def __repr__(self):
+        return summary(self)
 
     @property
     def operations(self):
@@ -164,6 +172,25 @@ class Timeline:
         return plain(ratio(self.in_unit(steps[-group:].sum().item()), group)) if group else None
 
     @property
+    def period_of_micro_batch(self):
+        """Mean time of a micro-batch in the steady state; what schedules with and without a flush compare by."""
+        return None if self.period is None else plain(ratio(self.period, self.micro_batches))
+
+    @property
+    def speedup(self):
+        """Throughput in the steady state, over that of one processor that does all work; None without a period."""
+        each = self.period_of_micro_batch
+        return None if each is None else plain(ratio(self.plan.costs.total, each)) if each else 1
+
+    @property
+    def fills(self):
+        """Whether there are enough mini-batches to fill the pipeline and its stashes; None where the order does not tell.
+
+        If not, `in_flight`, `activation_bytes`, `weight_versions` and `weight_bytes` may be less than in a longer run.
+        """
+        return None if self.fills_with is None else self.batches >= self.fills_with
+
+    @property
     def fill(self):
         """Time until the first micro-batch is through, forward and back."""
         return self.in_unit(self.end[(self.micro == 0) & (self.kind < KINDS.index("U"))].max().item())
@@ -175,14 +202,16 @@ class Timeline:
         return self.in_unit((self.end.max() - self.end[first].max()).item())
 
     def latency(self, batch=None):
-        """Time from the first operation of a mini-batch (by default the last one) to its last update.
+        """Time from the first operation of a mini-batch to its last update; by default of the one in the middle.
+
+        The last ones are faster: nothing comes behind them.
 
         Raises
         ------
         ValueError
             If there is no such mini-batch.
         """
-        batch = self.batches - 1 if batch is None else whole_number(batch, "batch", least=0, most=self.batches - 1)
+        batch = self.batches // 2 if batch is None else whole_number(batch, "batch", least=0, most=self.batches - 1)
         own = self.micro // self.micro_batches == batch
         return self.in_unit((self.end[own].max() - self.start[own].min()).item())
 

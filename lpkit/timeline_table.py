@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lpkit.checks import shown
-from lpkit.plans import ratio
 from lpkit.timeline import Timeline
 from lpkit.timeline_paths import boundary_bytes
 
@@ -18,8 +17,8 @@ __all__ = ["timeline_table"]
 def timeline_table(timelines):
     """The measures of several timelines as a table.
 
-    Period and bytes are those of a micro-batch, so that schedules with a flush, whose mini-batch is several of them,
-    stand beside those without; without a flush it is the mini-batch itself.
+    A mini-batch of a schedule with a flush is several micro-batches, each with the costs of the plan; without a flush it
+    is one. What compares is the speedup, the period of a micro-batch and its megabytes.
 
     Parameters
     ----------
@@ -28,10 +27,11 @@ def timeline_table(timelines):
     Returns
     -------
     pandas.DataFrame
-        schedule (the name given); period (None where the timeline is too short to have one), fill, drain and latency
-        (of the mini-batch in the middle), as floats in the unit of the costs; bubbles, the share of all time; and as
-        text, with spaces between: utilisation in percent and micro-batches in flight of each processor, versions of
-        the weights of each stage (the most of a layer of it), megabytes over each boundary.
+        schedule (the name given); micro-batches, of a mini-batch; speedup over one processor in the steady state,
+        period of a mini-batch and of a micro-batch (None where the timeline is too short to have them), fill, drain and
+        latency of a mini-batch (of the one in the middle), as floats in the unit of the costs; bubbles, the share of
+        all time; and as text, with spaces between: utilisation in percent and micro-batches in flight of each
+        processor, weight versions of each stage (the most of a layer of it), megabytes a micro-batch over each boundary.
 
     Raises
     ------
@@ -44,8 +44,8 @@ def timeline_table(timelines):
     >>> from lpkit.schedule import layerpipe
     >>> plan = lp.plan(lp.Costs.from_times([2, 2], 2, [2, 4], cut_bytes=[8e6], unit="cycles"), 2)
     >>> table = timeline_table({"S late": layerpipe(plan, 12, model="1f1b"), "2 S late": layerpipe(plan, 12)})
-    >>> table[["schedule", "period", "fill", "latency", "versions", "megabytes"]].values.tolist()
-    [['S late', 8.0, 12.0, 16.0, '2 1', '16'], ['2 S late', 8.0, 12.0, 24.0, '3 1', '16']]
+    >>> table[["schedule", "period of a micro-batch", "fill", "latency of a mini-batch", "weight versions"]].values.tolist()
+    [['S late', 8.0, 12.0, 16.0, '2 1'], ['2 S late', 8.0, 12.0, 24.0, '3 1']]
     """
     if not isinstance(timelines, Mapping) or not all(isinstance(line, Timeline) for line in timelines.values()):
         raise ValueError(f"timelines is {shown(timelines)}; give a mapping of names to timelines")
@@ -53,15 +53,19 @@ def timeline_table(timelines):
 
 
 def _row(line):
-    period = line.period
     return {
-        "period": None if period is None else float(ratio(period, line.micro_batches)),
-        "fill": float(line.fill), "drain": float(line.drain), "latency": float(line.latency(line.batches // 2)),
+        "micro-batches": line.micro_batches, "speedup": _float(line.speedup),
+        "period of a mini-batch": _float(line.period), "period of a micro-batch": _float(line.period_of_micro_batch),
+        "fill": float(line.fill), "drain": float(line.drain), "latency of a mini-batch": float(line.latency()),
         "bubbles": float(line.bubble_share),
         "utilisation": _listed(round(100 * float(share)) for share in line.utilisation),
-        "in flight": _listed(line.in_flight), "versions": _listed(_versions(line)),
-        "megabytes": _listed(f"{size / 1e6:.3g}" for size in _bytes(line)),
+        "in flight": _listed(line.in_flight), "weight versions": _listed(_versions(line)),
+        "megabytes a micro-batch": _listed(f"{size / 1e6:.3g}" for size in _bytes(line)),
     }  # fmt: skip
+
+
+def _float(value):
+    return None if value is None else float(value)
 
 
 def _versions(line):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from lpkit.checks import whole_number
+from lpkit.checks import short, whole_number
 from lpkit.timeline_rows import KINDS
 
-__all__ = ["drawn"]
+__all__ = ["drawn", "mini_batches", "summary"]
 
 LETTERS = "FddDG"  # of KINDS; the others take no time of a processor
 
@@ -34,7 +34,8 @@ def drawn(timeline, width):
     count = max(timeline.processors)
     what, margin = "stage" if count == timeline.stages else "processor", len(str(count))
     lines = [f"{what} {p:>{margin}} {_letters(timeline, p, times)}" for p in range(1, count + 1)]
-    lines.append(f"0 to {timeline.makespan} {timeline.plan.costs.unit}. F forward, d delta, D delta'' for the stage "
+    end = timeline.makespan
+    lines.append(f"0 to {end if isinstance(end, int) else f'{float(end):.10g}'} {timeline.plan.costs.unit}. F forward, d delta, D delta'' for the stage "
                  "before, G weight gradient, . waits")  # fmt: skip
     return "\n".join(lines)
 
@@ -47,3 +48,42 @@ def _letters(line, processor, times):
     at = rows[np.maximum(np.searchsorted(line.start[rows], times, side="right") - 1, 0)]
     works = (line.start[at] <= times) & (times < line.end[at])
     return "".join(LETTERS[kind] if busy else "." for kind, busy in zip(line.kind[at].tolist(), works.tolist()))
+
+
+def mini_batches(timeline):
+    """What the timeline runs, in words: a mini-batch of one schedule may be many of another.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import gpipe, pipedream
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> mini_batches(gpipe(plan, 8)), mini_batches(pipedream(plan))
+    ("8 mini-batches of 4 micro-batches, each with the plan's costs", "1 mini-batch with the plan's costs")
+    """
+    batches, each = timeline.batches, timeline.micro_batches
+    words = f"{batches} mini-batch{'es' * (batches > 1)}" + (f" of {each} micro-batches" if each > 1 else "")
+    return f"{words}{', each' * (batches * each > 1)} with the plan's costs"
+
+
+def summary(timeline):
+    """Three lines on a timeline: schedule and plan, what it runs, and how fast.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import gpipe
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> gpipe(plan, 3)
+    Timeline by gpipe of chain, plan by hand, 2 stages on 2 processors
+    3 mini-batches of 4 micro-batches, each with the plan's costs
+    period of a mini-batch 28 cycles, speedup 1.43 of 2, makespan 84, bubbles 28.6%
+    """
+    costs, count = timeline.plan.costs, max(timeline.processors)
+    period = "none, too few mini-batches to tell" if timeline.period is None else (
+        f"{float(timeline.period):.6g} {short(costs.unit)}, speedup {float(timeline.speedup):.2f} of {count}")  # fmt: skip
+    return (f"Timeline by {short(timeline.schedule)} of {short(costs.name)}, plan {short(timeline.plan.planner)}, "
+            f"{timeline.stages} stages on {count} processors\n{mini_batches(timeline)}\nperiod of a mini-batch {period}, "
+            f"makespan {float(timeline.makespan):.6g}, bubbles {float(timeline.bubble_share):.1%}")  # fmt: skip

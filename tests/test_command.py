@@ -293,6 +293,8 @@ def test_without_any_work_all_planners_are_equal(answer, tmp_path):
 
 def test_export(answer, tmp_path):
     found = answer("plan", "sample4", "-P", 3, "--export", tmp_path / "plan.json", "--export", tmp_path / "stages.csv")
+    assert found.pop("files") == {str(tmp_path / "plan.json"): "plan",
+                                  str(tmp_path / "stages.csv"): "stages of the plan, a row each"}  # fmt: skip
     assert json.loads((tmp_path / "plan.json").read_text()) == found
     expected = stage_table(plan(costs("sample4"), 3))
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "stages.csv"), expected, check_dtype=False)
@@ -302,16 +304,65 @@ def test_export(answer, tmp_path):
 # ---- schedules and files ------------------------------------------------------------------------------------------
 
 
+def of(name):
+    """Options that a schedule needs, or that make it one of its own, for a plan of six stages."""
+    return ["-P", 3, "--schedule", name, "--stages-per-processor", 2] if name == "interleaved" else ["-P", 6, "--schedule", name]
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_every_schedule(answer, lpkit, name):
-    made = plan(costs("sample4"), 3)
-    found = answer("plan", "sample4", "-P", 3, "--schedule", name, "--batches", 7)["timeline"]
-    assert found == json.loads(json.dumps(measures(schedule(made, name, 7))))
-    assert found["batches"] == 7 and found["micro_batches"] == (1 if name in ("sequential", "pipedream", "layerpipe") else 4)
-    status, out, err = lpkit("plan", "sample4", "-P", 3, "--schedule", name, "--ascii")
-    assert (status, err) == (0, "") and f"\n{name}, 12 mini-batches" in out
-    assert sum(line.startswith("stage ") for line in out.splitlines()) == 1 + 3
-    assert f"makespan {int(schedule(made, name, 12).makespan):,}" in out and "bubbles " in out
+    made = plan(costs("vgg11"), 6)
+    assert len(made.ends) == 6
+    own = {"processors": 3} if name == "interleaved" else {}
+    flushes = name not in ("sequential", "pipedream", "layerpipe")
+    own |= {"micro_batches": 24} if flushes else {}
+    found = answer("plan", "vgg11", *of(name), "--batches", 7)["timeline"]
+    assert found == json.loads(json.dumps(measures(schedule(made, name, 7, **own))))
+    assert found["batches"] == 7 and found["micro_batches"] == (24 if flushes else 1)
+    status, out, err = lpkit("plan", "vgg11", *of(name), "--ascii")
+    count = 4 if flushes else {"sequential": 12, "pipedream": 16, "layerpipe": 31}[name]
+    line = schedule(made, name, count, **own)
+    processors = 3 if name == "interleaved" else 6
+    assert (status, err) == (0, "") and f"\n{name}, 6 stages on {processors} processors: {count} mini-batches" in out
+    assert sum(row.startswith(("stage ", "processor ")) for row in out.splitlines()) == 2 + processors
+    assert f"; speedup {float(line.speedup):.2f} of {processors}\n" in out
+    assert f"makespan {int(line.makespan):,}" in out and "bubbles " in out and "not filled" not in out and line.fills
+    assert ("one for each stage" in out) == (name == "interleaved")
+
+
+def test_equal_work_is_said(lpkit):
+    out = lpkit("plan", "vgg11", "-P", 2, "--schedule", "GPipe", "--micro-batches", 3)[1]
+    line = schedule(plan(costs("vgg11"), 2), "gpipe", 4, micro_batches=3)
+    assert "4 mini-batches of 3 micro-batches, each with the plan's costs; in cycles\n" in out
+    assert f"period of a mini-batch {line.period:,}, of a micro-batch " in out and "sends take no time\n" in out
+
+
+def test_a_pipeline_that_has_not_filled_is_said(lpkit):
+    line = "the stashes are of a pipeline that has not filled: ask for 8 mini-batches or more\n"
+    for batches, short in ((7, True), (8, False)):
+        assert (line in lpkit("plan", "vgg11", "-P", 3, "--schedule", "layerpipe", "--batches", batches)[1]) == short
+
+
+@pytest.mark.parametrize("words, own", [
+    ("1F1B --delta-first", ("one_f_one_b", {"delta_first": True, "micro_batches": 12})),
+    ("layerpipe --model 1f1b", ("layerpipe", {"model": "1f1b"})),
+    ("ZB-H1 --latency 1e6", ("zero_bubble", {"latency": 10**6, "micro_batches": 12})),
+])  # fmt: skip
+def test_options_that_single_schedules_have(answer, words, own):
+    name, options = own
+    found = answer("plan", "vgg11", "-P", 3, "--batches", 5, "--schedule", *words.split())["timeline"]
+    assert found == json.loads(json.dumps(measures(schedule(plan(costs("vgg11"), 3), name, 5, **options))))
+
+
+def test_links_that_take_time_are_said(lpkit):
+    out = lpkit("plan", "sample4", "-P", 2, "--schedule", "pipedream", "--bandwidth", "2.5", "--latency", 7)[1]
+    assert "sends take time: bandwidth 2.5 bytes per cycle; latency 7 cycles\n" in out
+
+
+def test_the_width_of_a_drawing(lpkit, answer):
+    words = ("plan", "sample4", "-P", 2, "--schedule", "pipedream", "--ascii", "--width", 33)
+    assert [len(row) for row in lpkit(*words)[1].splitlines() if row.startswith("stage ")][1:] == [8 + 33] * 2
+    assert len(answer(*words)["timeline"]["ascii"].splitlines()[0]) == 8 + 33
 
 
 def test_options_of_a_schedule(answer):
@@ -325,7 +376,7 @@ def test_options_of_a_schedule(answer):
 
 def test_names_say_what_a_file_holds(lpkit, tmp_path):
     names = ("plan.json", "trace.json", "schedule.csv", "timeline.csv", "stages.csv", "graph.txt", "b.trace.json")
-    status, _, err = lpkit("plan", "vgg11", "-P", 3, "--schedule", "layerpipe", "--batches", 5, "--clock", "1e6",
+    status, out, err = lpkit("plan", "vgg11", "-P", 3, "--schedule", "layerpipe", "--batches", 5, "--clock", "1e6",
                            "--export", *(tmp_path / name for name in names))
     made = plan(costs("vgg11"), 3)
     line = schedule(made, "layerpipe", 5)
@@ -341,6 +392,26 @@ def test_names_say_what_a_file_holds(lpkit, tmp_path):
     shift = json.loads((tmp_path / "schedule.shift.json").read_text())
     assert shift == to_shift(line, channels=input_channels(network("vgg11")))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "schedule.shift.json"])
+    wrote = dict(row.removeprefix(f"wrote {tmp_path}/").split(": ", 1) for row in out.splitlines() if row.startswith("wrote "))
+    assert wrote == {
+        "plan.json": "plan", "trace.json": "Chrome trace, for Perfetto", "timeline.csv": "timeline, a row an operation",
+        "schedule.csv": "schedule for torch's pipelining; layerpipe has become one flushed step of 5 micro-batches without "
+        "weight versions, with delta'' in schedule.shift.json", "graph.txt": "PipeDream's profile, with stages",
+        "schedule.shift.json": "delta'' that the schedule for torch shifts", "stages.csv": "stages of the plan, a row each",
+        "b.trace.json": "Chrome trace, for Perfetto"}  # fmt: skip
+
+
+def test_a_flushed_schedule_for_torch_loses_nothing_that_is_said(answer, tmp_path):
+    found = answer("plan", "sample4", "-P", 2, "--schedule", "gpipe", "--export", tmp_path / "schedule.csv")
+    assert found["files"] == {str(tmp_path / "schedule.csv"): "schedule for torch's pipelining",
+                              str(tmp_path / "schedule.shift.json"): "delta'' that the schedule for torch shifts"}
+
+
+@pytest.mark.parametrize("ending, first", [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_a_gantt_chart(lpkit, tmp_path, ending, first):
+    path = tmp_path / f"gantt.{ending}"
+    status, out, err = lpkit("plan", "sample4", "-P", 2, "--schedule", "pipedream", "--batches", 3, "--export", path)
+    assert (status, err) == (0, "") and f"wrote {path}: Gantt chart\n" in out and path.read_bytes().startswith(first)
 
 
 def test_the_table_of_operations(tmp_path):
@@ -356,10 +427,11 @@ def test_the_table_of_operations(tmp_path):
 def test_a_plan_file_is_a_network(answer, lpkit, tmp_path):
     path = tmp_path / "plan.json"
     first = answer("plan", "resnet18", "-P", 5, "--array", "16x16", "--export", path)
+    del first["files"]
     assert answer("plan", path) == first == to_dict(read_plan(path))
     again = answer("plan", path, "--schedule", "pipedream", "--compare", "--export", tmp_path / "again.json",
                    tmp_path / "schedule.csv")  # fmt: skip
-    assert (tmp_path / "again.json").read_text() == path.read_text() and again["timeline"]["period"] == first["period"]
+    assert (tmp_path / "again.json").read_text() == path.read_text() and again["timeline"]["period_of_mini_batch"] == first["period"]
     assert [row["planner"] for row in again["compare"]] == list(PLANNERS)
     assert json.loads((tmp_path / "schedule.shift.json").read_text())["shift"][0]["input_channels"] is None
     status, out, _ = lpkit("plan", path)
@@ -394,6 +466,18 @@ def test_times_of_a_graph_are_in_ms():
     first, second, edge = to_pipedream(made).splitlines()
     assert first.startswith("node1 -- Layer Input - 1 -- forward_compute_time=500.0, backward_compute_time=1000.0, ")
     assert second.startswith("node2 -- a b -- forward_compute_time=2000.0, ") and edge == "\tnode1 -- node2"
+
+
+def test_a_plan_file_that_is_scheduled_is_one_line(answer, lpkit, tmp_path):
+    path = tmp_path / "plan.json"
+    answer("plan", "vgg11", "-P", 4, "--export", path)
+    status, out, _ = lpkit("plan", path, "--schedule", "interleaved", "--stages-per-processor", 2)
+    assert status == 0 and "delta_kept" not in out and out.splitlines()[0].endswith(
+        f"{repr(read_plan(path)).splitlines()[2]}; {repr(read_plan(path)).splitlines()[1]}")
+    assert "interleaved, 4 stages on 2 processors: 4 mini-batches of 16 micro-batches" in out.splitlines()[1]
+    assert "delta_kept" in lpkit("plan", path, "--schedule", "gpipe", "--stages")[1] and "delta_kept" in lpkit("plan", path)[1]
+    status, _, err = lpkit("plan", path, "--schedule", "interleaved", "--stages-per-processor", 3)
+    assert status == 2 and "the plan has 4 stages, which cannot be shared out by 3 a processor; ask for other" in err
 
 
 def test_all_files_or_none(tmp_path):
@@ -523,7 +607,8 @@ FILES = [
     ("plan {}/cycle.txt -P 2", "'cycle.txt' has a cycle"),
     ("cost {}/nan.txt", "forward_compute_time in line 3 of 'nan.txt' is 'nan'; it must be a number from 0"),
     (f"cost ./{'a' * 300}", f"'{'a' * 300}': File name too long"),
-    ("plan vgg16 --export {}/plan.txt", "cannot export '{}/plan.txt'; a plan is written as NAME.json"),
+    ("plan vgg16 --export {}/plan.txt", "cannot export '{}/plan.txt'; names end in .json (a plan), .csv (its stages), graph.txt (PipeDream's "
+     "profile), or with a schedule in trace.json, schedule.csv, timeline.csv, .png, .svg"),
     ("plan vgg16 --export {}/good.json --export {}/plan.txt", "cannot export '{}/plan.txt'"),
     ("plan vgg16 --export {}/empty.csv/plan.json", "cannot write '{}/empty.csv/plan.json': "),
     ("plan vgg16 --export {}/new/good.json --export {}/empty.csv/plan.csv", "cannot write '{}/empty.csv/plan.csv': "),
@@ -546,6 +631,17 @@ FILES = [
     ("plan vgg16 --schedule gpipe --clock 0 --export {}/trace.json", "clock is 0; it must be a number of cycles"),
     ("plan vgg16 --schedule gpipe --clock fast --export {}/trace.json", "clock is 'fast'; it must be a number of"),
     ("plan {}/graph.txt -P 2 --schedule gpipe --clock 9 --export {}/trace.json", "the costs are in 'ms', and a clock"),
+    ("plan vgg16 --export {}/gantt.png", "cannot export '{}/gantt.png' without a schedule; files named trace.json"),
+    ("plan vgg16 --schedule gpipe --width 50", "--width has no meaning without a drawing; give --ascii, or leave it out"),
+    ("plan vgg16 --schedule gpipe --ascii --width 5", "width is 5; it must be a whole number from 10 to 10000"),
+    ("plan vgg16 --schedule gpipe --model 1f1b", "the schedule 'gpipe' has no model; leave the option out, or give"),
+    ("plan vgg16 --schedule layerpipe --model 2f2b", "model is '2f2b'; Known: 'registered', '1f1b'"),
+    ("plan vgg16 --schedule gpipe --delta-first", "the schedule 'gpipe' has no choice of what comes first; leave the"),
+    ("plan vgg16 --schedule gpipe --latency -1", "latency is '-1'; it must be a finite number of at least 0"),
+    ("plan vgg16 --schedule interleaved", "the schedule 'interleaved' needs several stages a processor; give"),
+    ("plan vgg16 --schedule interleaved --stages-per-processor 1", "stages_per_processor is 1; it must be a whole number"),
+    ("plan vgg16 --schedule gpipe --stages-per-processor 2", "stages_per_processor has no meaning for the schedule 'gpipe'"),
+    ("plan vgg16 --stages-per-processor 2", "stages_per_processor has no meaning without a schedule; give --schedule"),
     ("plan vgg16 --batches 3 --bandwidth 2", "batches, bandwidth has no meaning without a schedule; give --schedule"),
     ("plan vgg16 --ascii", "--ascii has no meaning without a schedule; give --schedule layerpipe or another"),
     ("plan vgg16 --clock 5", "--clock has no meaning without a schedule"),

@@ -1,5 +1,6 @@
 """Schedules against literal cases, published formulas and the plans' periods."""
 
+import inspect
 import math
 import re
 from dataclasses import replace
@@ -12,7 +13,10 @@ from schedule_cases import ASYNCHRONOUS, THREE, TWO, equal_stages, every_schedul
 from lpkit.costs import READINGS, Costs, costs
 from lpkit.list_schedule import list_schedule
 from lpkit.partition import Plan, plan
-from lpkit.schedule import gpipe, hand_made, layerpipe, one_f_one_b, pipedream, schedule, sequential, zero_bubble
+from lpkit.schedule import (
+    MODELS, SCHEDULES, gpipe, hand_made, layerpipe, one_f_one_b, pipedream, schedule, sequential, zero_bubble,
+)  # fmt: skip
+from lpkit.schedule_names import ALIASES
 from lpkit.systolic import Array
 from lpkit.timeline import TENSORS
 
@@ -281,3 +285,25 @@ def test_links_as_an_array_of_no_dimension():
     plain = layerpipe(TWO, 2, bandwidth=2, latency=1)
     array = layerpipe(TWO, 2, bandwidth=np.array(2), latency=np.array(1))
     assert array.bandwidth == (2,) and array.latency_of_link == (1,) and array.makespan == plain.makespan
+
+
+# Names and options
+
+
+@pytest.mark.parametrize("alias, name", [*ALIASES.items(), *((name.upper().replace("_", "-"), name) for name in SCHEDULES)])
+def test_other_names_of_a_schedule(alias, name):
+    assert schedule(THREE, alias).schedule == schedule(THREE, alias.upper().replace("_", " ")).schedule == name
+
+
+@pytest.mark.parametrize("name", ["gpip", "", None, 3])
+def test_an_unknown_name_lists_all(name):
+    with pytest.raises(ValueError, match=f"^schedule is {name!r};.* Known: {', '.join(map(repr, SCHEDULES))}$"):
+        schedule(THREE, name)
+
+
+def test_help_names_every_schedule_and_its_options():
+    for name, function in SCHEDULES.items():
+        assert f'``"{name}"``' in schedule.__doc__
+        for option in inspect.signature(function).parameters:
+            assert option in schedule.__doc__, (name, option)
+    assert all(f'"{model}"' in schedule.__doc__ for model in MODELS)

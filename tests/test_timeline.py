@@ -1,17 +1,18 @@
 """Timelines: what is kept, drawings and tables, and a check that finds what is wrong."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from schedule_cases import ASYNCHRONOUS, THREE, THREE_ON_TWO, TWO, every_schedule, random_plan
+from schedule_cases import ASYNCHRONOUS, THREE, THREE_ON_TWO, TWO, equal_stages, every_schedule, random_plan
 
 from lpkit.backprop import backprop_dfg
 from lpkit.costs import Costs
 from lpkit.derivation import derive, stage_lags
 from lpkit.moves import delay_gradients, retime
 from lpkit.partition import Plan
-from lpkit.schedule import gpipe, hand_made, layerpipe, one_f_one_b, zero_bubble
+from lpkit.schedule import SCHEDULES, gpipe, hand_made, layerpipe, one_f_one_b, schedule, zero_bubble
 from lpkit.stash import smallest_delays, stash
 from lpkit.timeline import KINDS, TENSORS
 
@@ -249,3 +250,52 @@ def test_the_check_finds_a_scale_of_floats():
     chain = Costs.from_times([2.0, 2.0], 2.0, [0.0, 2.0])
     line = layerpipe(Plan("by hand", chain, 2, ends=(1, 2)), 2)
     assert replace(line, scale=2).check() == ("scale is 2 for times in floats; it must be 1",)
+
+
+# Short timelines
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_peaks_of_a_pipeline_that_fills_are_those_of_a_long_run(seed):
+    rng = np.random.default_rng(seed)
+    found = random_plan(rng)
+    for name, options in [*((name, {}) for name in SCHEDULES), ("layerpipe", {"model": "1f1b"})]:
+        enough = schedule(found, name, **options).fills_with
+        short, long = (schedule(found, name, n * enough, **options) for n in (1, 4))
+        assert short.fills is long.fills is True
+        for kept in ("in_flight", "activation_bytes", "weight_versions", "weight_bytes"):
+            assert getattr(short, kept) == getattr(long, kept), (name, kept)
+
+
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
+def test_one_mini_batch_less_does_not_fill(name):
+    plan = equal_stages(5, 2, 1, 1)
+    enough = ASYNCHRONOUS[name](plan, 1).fills_with
+    short, long = ASYNCHRONOUS[name](plan, enough - 1), ASYNCHRONOUS[name](plan, 4 * enough)
+    assert short.fills is False and long.fills is True and enough == (16 if name == "registered" else 8)
+    assert short.weight_versions[0] + 1 == long.weight_versions[0]
+
+
+def test_an_order_by_hand_says_nothing_of_longer_runs():
+    assert hand_made(TWO, [[("F", 0), ("B", 0), ("U", 0)]] * 2).fills is None
+
+
+def test_speedup_compares_equal_work():
+    lines = [gpipe(THREE, 3, micro_batches=20), gpipe(THREE, 3, micro_batches=2), layerpipe(THREE, 20)]
+    for line in lines:
+        assert line.speedup == THREE.costs.total * line.micro_batches / Fraction(line.period)
+        assert line.period_of_micro_batch == Fraction(line.period, line.micro_batches)
+    assert lines[1].speedup < lines[0].speedup < lines[2].speedup == THREE.speedup
+    assert layerpipe(THREE, 1).speedup is layerpipe(THREE, 1).period_of_micro_batch is None
+
+
+def test_latency_is_that_of_the_steady_state():
+    line = layerpipe(THREE, 21)
+    assert line.latency() == line.latency(10) > line.latency(20)
+
+
+def test_a_summary_has_three_lines():
+    assert repr(layerpipe(THREE, 1)).splitlines()[1:] == [
+        "1 mini-batch with the plan's costs",
+        f"period of a mini-batch none, too few mini-batches to tell, makespan 42, bubbles {1 - 52 / 126:.1%}"]
+    assert len(repr(gpipe(THREE, 3)).splitlines()) == 3

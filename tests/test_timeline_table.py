@@ -21,8 +21,10 @@ def test_a_row_for_each_timeline_in_order():
     assert list(table.index) == list(lines)
     for name, line in lines.items():
         row = table.loc[name]
-        assert row["period"] == pytest.approx(float(line.period) / line.micro_batches, rel=1e-12)
-        assert (row["fill"], row["drain"], row["latency"]) == (line.fill, line.drain, line.latency(3))
+        assert row["period of a micro-batch"] == pytest.approx(float(line.period) / line.micro_batches, rel=1e-12)
+        assert row["period of a mini-batch"] == float(line.period) and row["micro-batches"] == line.micro_batches
+        assert row["speedup"] == pytest.approx(moved().costs.total * line.micro_batches / float(line.period), rel=1e-12)
+        assert (row["fill"], row["drain"], row["latency of a mini-batch"]) == (line.fill, line.drain, line.latency(3))
         assert row["bubbles"] == float(line.bubble_share)
         assert row["in flight"] == " ".join(map(str, line.in_flight))
         assert row["utilisation"] == " ".join(f"{100 * float(share):.0f}" for share in line.utilisation)
@@ -30,20 +32,21 @@ def test_a_row_for_each_timeline_in_order():
 
 def test_versions_are_the_most_of_a_stage():
     row = timeline_table({"as derived": layerpipe(moved(), 12)}).iloc[0]
-    assert row["versions"] == "3 1"
+    assert row["weight versions"] == "3 1"
 
 
 def test_bytes_of_a_micro_batch_are_those_of_the_plan():
     plan = moved()
     told = communication(plan, "full")
     expected = float(told.mandatory[0] + told.additional[0])
-    assert timeline_table({"": layerpipe(plan, 5)})["megabytes"].tolist() == [f"{expected / 1e6:.3g}"] == ["74"]
-    flushed = timeline_table({"": one_f_one_b(plan, 5, micro_batches=4)})["megabytes"].tolist()
+    assert timeline_table({"": layerpipe(plan, 5)})["megabytes a micro-batch"].tolist() == [f"{expected / 1e6:.3g}"] == ["74"]
+    flushed = timeline_table({"": one_f_one_b(plan, 5, micro_batches=4)})["megabytes a micro-batch"].tolist()
     assert flushed == ["71"]  # a and delta 60 and delta'' 10; the weights' 4, once for four micro-batches
 
 
 def test_a_timeline_without_a_period():
-    assert timeline_table({"short": layerpipe(moved(), 1)})["period"].isna().tolist() == [True]
+    short = timeline_table({"short": layerpipe(moved(), 1)})
+    assert short[["period of a mini-batch", "period of a micro-batch", "speedup"]].isna().values.tolist() == [[True] * 3]
 
 
 @pytest.mark.parametrize("bad", [None, [], {"a": 3}])
