@@ -26,7 +26,7 @@ figures: setup
 	@$(BIN)/lpkit figures -j 2
 
 test: setup
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest $(NBVAL) notebooks
 	$(BIN)/lpkit check -j 2
 
@@ -42,7 +42,7 @@ TORCH_TESTS := $(shell grep -l 'importorskip."torch"' tests/*.py) $(wildcard lpk
 TORCH_NOTEBOOKS := $(shell grep -l '"requires-torch"' notebooks/*.ipynb)
 
 test-torch: $(TORCH_READY)
-	$(TORCH_BIN)/python -m pytest $(TORCH_TESTS)
+	OMP_NUM_THREADS=1 $(TORCH_BIN)/python -m pytest $(TORCH_TESTS)
 	$(TORCH_BIN)/python -m pytest $(NBVAL) $(TORCH_NOTEBOOKS)
 	$(TORCH_BIN)/python -c 'import sys; from lpkit.run import check; sys.exit(check(sys.argv[1:]).exit_code)' $(notdir $(basename $(TORCH_NOTEBOOKS)))
 
