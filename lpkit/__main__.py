@@ -93,7 +93,8 @@ def _show(frame, as_json, *, head=None, lead=(), foot=()):
 
     if as_json:
         return _dump({**(head or {}), "rows": _records(frame)})
-    for line in [*(f"{name}: {value}" for name, value in (head or {}).items()), *lead, Table(frame).text(_width()), *foot]:
+    lead = [*(f"{name}: {value}" for name, value in (head or {}).items()), *lead]
+    for line in [*lead, Table(frame).text(_width()), *foot]:
         click.echo(line)
 
 
@@ -177,31 +178,31 @@ def _number(value):
 @click.option("-P", "--processors", metavar="N", help="[default: 4]")
 @cost_options
 @click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
-@click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are against "
-              "PipeDream's planner.")
+@click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are "
+              "against PipeDream's planner.")
 @click.option("--stages", "table", is_flag=True, help="Print the table of stages also where a plan.json is scheduled.")
 @click.option("--schedule", metavar="|".join(SCHEDULES), help="Run the plan, and print the measures explained above. "
               "Other common names, such as 1F1B (one_f_one_b) or ZB-H1 (zero_bubble), are taken, in any case.")
 @click.option("--batches", metavar="N", help="Mini-batches of the schedule.  [default: 4 where it flushes; else 12, or "
-              "half as many again as fill pipeline and stashes, if more: 4 x stages - 4 fill them (layerpipe, registered), or "
-              "2 x stages - 2 (1f1b, pipedream)]")
-@click.option("--micro-batches", metavar="N", help="Of each mini-batch of a schedule that flushes, each with the plan's "
-              "costs.  [default: 4 x stages]")
-@click.option("--model", metavar="registered|1f1b", help="Of layerpipe: with S stages after a stage its gradients are 2 S "
-              "(registered) or S (1f1b) updates late.  [default: registered]")
-@click.option("--delta-first", is_flag=True, default=None, help="All deltas of a stage before its first G, in one_f_one_b "
-              "and interleaved; else layer by layer.")
+              "half as many again as fill pipeline and stashes, if more: 4 x stages - 4 fill them (layerpipe, "
+              "registered), or 2 x stages - 2 (1f1b, pipedream)]")
+@click.option("--micro-batches", metavar="N", help="Of each mini-batch of a schedule that flushes, each with the "
+              "plan's costs.  [default: 4 x stages]")
+@click.option("--model", metavar="registered|1f1b", help="Of layerpipe: with S stages after a stage its gradients are "
+              "2 S (registered) or S (1f1b) updates late.  [default: registered]")
+@click.option("--delta-first", is_flag=True, default=None, help="All deltas of a stage before its first G, in "
+              "one_f_one_b and interleaved; else layer by layer.")
 @click.option("--stages-per-processor", metavar="N", help="Of interleaved: the plan has N stages for each processor.")
-@click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, such as "
-              "a second; without it, sends take no time.")
-@click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit of the "
-              "costs.  [default: 0]")
+@click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, "
+              "such as a second; without it, sends take no time.")
+@click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit "
+              "of the costs.  [default: 0]")
 @click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
 @click.option("--width", metavar="N", help="Characters of a line of --ascii.  [default: the terminal's]")
 @click.option("--clock", metavar="HZ", help="Cycles a second in trace.json; without it a cycle is shown as 1 us.")
 @click.option("--export", "files", multiple=True, metavar="FILE...", help="Write files; names say what: plan.json, "
-              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv, and "
-              "any .png or .svg, a Gantt chart.")
+              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv, "
+              "and any .png or .svg, a Gantt chart.")
 @AS_JSON
 def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, stages_per_processor, batches,
          micro_batches, model, delta_first, bandwidth, latency, **choices):
@@ -213,10 +214,10 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     delta that stays, comes from the stage before, goes to the next; out_fraction, the part of the moved layers' delta
     that goes; mandatory_bytes and additional_bytes cross to the next stage, in any pipeline and by moving delta.
 
-    Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over it;
-    fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to the end;
-    latency, of the mini-batch in the middle, from its first F to its update; makespan, all of it; bubbles, the share of
-    the makespan in which processors wait. in_flight and bytes are the most that a processor keeps.
+    Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
+    it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to
+    the end; latency, of the mini-batch in the middle, from its first F to its update; makespan, all of it; bubbles,
+    the share of the makespan in which processors wait. in_flight and bytes are the most that a processor keeps.
     """
     from lpkit import plan_command as command
     from lpkit.exports import export, held

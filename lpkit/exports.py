@@ -100,11 +100,11 @@ def _form(path, timeline):
     for ending in ENDINGS:
         if path.name.endswith(ending):
             if ending in OF_TIMELINES and timeline is None:
-                raise ValueError(f"cannot export {str(path)!r} without a schedule; files named {', '.join(OF_TIMELINES)} "
-                                 "show one, a plan is written as another NAME.json or NAME.csv")
+                raise ValueError(f"cannot export {str(path)!r} without a schedule; files named "
+                                 f"{', '.join(OF_TIMELINES)} show one, a plan is written as another NAME.json or NAME.csv")
             return ending
-    raise ValueError(f"cannot export {str(path)!r}; names end in .json (a plan), .csv (its stages), graph.txt (PipeDream's "
-                     f"profile), or with a schedule in {', '.join(OF_TIMELINES)}")  # fmt: skip
+    raise ValueError(f"cannot export {str(path)!r}; names end in .json (a plan), .csv (its stages), graph.txt "
+                     f"(PipeDream's profile), or with a schedule in {', '.join(OF_TIMELINES)}")  # fmt: skip
 
 
 def _texts(path, form, plan, timeline, channels, clock):

@@ -18,7 +18,8 @@ from lpkit.schedule import schedule as schedule_of
 from lpkit.sources import kind_of, layer_costs
 from lpkit.sweep import OPTIONS
 
-__all__ = ["channels_of", "compared", "is_plan", "number", "planned", "refuse_overwriting", "one_line", "scheduled", "whole"]
+__all__ = ["channels_of", "compared", "is_plan", "number", "one_line", "planned", "refuse_overwriting", "scheduled",
+           "whole"]
 
 PROCESSORS, PLANNER = 4, "optimal"
 FLUSHED_BATCHES, BATCHES = 4, 12  # mini-batches with a flush after each, and the fewest without
@@ -131,8 +132,8 @@ def _processors(plan, name, stages_per_processor):
     if name != "interleaved":
         raise ValueError(f"stages_per_processor has no meaning for the schedule {name!r}; give --schedule interleaved")
     if stages_per_processor is None:
-        raise ValueError("the schedule 'interleaved' needs several stages a processor; give --stages-per-processor 2 or "
-                         "more, or --schedule one_f_one_b")
+        raise ValueError("the schedule 'interleaved' needs several stages a processor; give --stages-per-processor 2 "
+                         "or more, or --schedule one_f_one_b")
     each, stages = _several(stages_per_processor), len(plan.ends)
     if stages % each:
         raise ValueError(f"the plan has {stages} stages, which cannot be shared out by {each} a processor; ask for "

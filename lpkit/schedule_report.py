@@ -36,7 +36,8 @@ def measures(timeline):
              timeline.makespan)  # fmt: skip
     return {
         "schedule": timeline.schedule, "batches": timeline.batches, "micro_batches": timeline.micro_batches,
-        "mini_batches": mini_batches(timeline), "unit": timeline.plan.costs.unit, **dict(zip(TIMES, map(_number, times))),
+        "mini_batches": mini_batches(timeline), "unit": timeline.plan.costs.unit,
+        **dict(zip(TIMES, map(_number, times))),
         "speedup": None if timeline.speedup is None else float(timeline.speedup),
         "plan_period": _number(timeline.plan.period), "bubble_share": float(timeline.bubble_share),
         **{name: _each(getattr(timeline, name)) for name in ("bandwidth", "latency_of_link")},
@@ -63,7 +64,7 @@ def spoken(timeline):
     found, count = measures(timeline), max(timeline.processors)
     said = [None if found[name] is None else _said(found[name]) for name in TIMES]
     period = "period none, too few mini-batches to tell" if said[0] is None else (
-        f"period of a mini-batch {said[0]}, of a micro-batch {said[1]}; speedup {found['speedup']:.2f} of {count}")  # fmt: skip
+        f"period of a mini-batch {said[0]}, of a micro-batch {said[1]}; speedup {found['speedup']:.2f} of {count}")
     lines = [f"{timeline.schedule}, {timeline.stages} stage{'s' * (timeline.stages > 1)} on {count} "
              f"processor{'s' * (count > 1)}: {found['mini_batches']}; in {found['unit']}", period,
              f"fill {said[2]}, drain {said[3]}, latency of a mini-batch {said[4]}, makespan {said[5]}, "

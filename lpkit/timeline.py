@@ -184,7 +184,7 @@ class Timeline:
 
     @property
     def fills(self):
-        """Whether there are enough mini-batches to fill the pipeline and its stashes; None where the order does not tell.
+        """Whether the mini-batches are enough to fill the pipeline and its stashes; None where the order does not tell.
 
         If not, `in_flight`, `activation_bytes`, `weight_versions` and `weight_bytes` may be less than in a longer run.
         """

@@ -17,8 +17,8 @@ __all__ = ["timeline_table"]
 def timeline_table(timelines):
     """The measures of several timelines as a table.
 
-    A mini-batch of a schedule with a flush is several micro-batches, each with the costs of the plan; without a flush it
-    is one. What compares is the speedup, the period of a micro-batch and its megabytes.
+    A mini-batch of a schedule with a flush is several micro-batches, each with the costs of the plan; without a flush
+    it is one. What compares is the speedup, the period of a micro-batch and its megabytes.
 
     Parameters
     ----------
@@ -31,7 +31,8 @@ def timeline_table(timelines):
         period of a mini-batch and of a micro-batch (None where the timeline is too short to have them), fill, drain and
         latency of a mini-batch (of the one in the middle), as floats in the unit of the costs; bubbles, the share of
         all time; and as text, with spaces between: utilisation in percent and micro-batches in flight of each
-        processor, weight versions of each stage (the most of a layer of it), megabytes a micro-batch over each boundary.
+        processor, weight versions of each stage (the most of a layer of it), megabytes a micro-batch over each
+        boundary.
 
     Raises
     ------
@@ -44,8 +45,9 @@ def timeline_table(timelines):
     >>> from lpkit.schedule import layerpipe
     >>> plan = lp.plan(lp.Costs.from_times([2, 2], 2, [2, 4], cut_bytes=[8e6], unit="cycles"), 2)
     >>> table = timeline_table({"S late": layerpipe(plan, 12, model="1f1b"), "2 S late": layerpipe(plan, 12)})
-    >>> table[["schedule", "period of a micro-batch", "fill", "latency of a mini-batch", "weight versions"]].values.tolist()
-    [['S late', 8.0, 12.0, 16.0, '2 1'], ['2 S late', 8.0, 12.0, 24.0, '3 1']]
+    >>> columns = ["schedule", "speedup", "period of a micro-batch", "latency of a mini-batch", "weight versions"]
+    >>> table[columns].values.tolist()
+    [['S late', 1.75, 8.0, 16.0, '2 1'], ['2 S late', 1.75, 8.0, 24.0, '3 1']]
     """
     if not isinstance(timelines, Mapping) or not all(isinstance(line, Timeline) for line in timelines.values()):
         raise ValueError(f"timelines is {shown(timelines)}; give a mapping of names to timelines")

@@ -34,9 +34,9 @@ def drawn(timeline, width):
     count = max(timeline.processors)
     what, margin = "stage" if count == timeline.stages else "processor", len(str(count))
     lines = [f"{what} {p:>{margin}} {_letters(timeline, p, times)}" for p in range(1, count + 1)]
-    end = timeline.makespan
-    lines.append(f"0 to {end if isinstance(end, int) else f'{float(end):.10g}'} {timeline.plan.costs.unit}. F forward, d delta, D delta'' for the stage "
-                 "before, G weight gradient, . waits")  # fmt: skip
+    end = timeline.makespan if isinstance(timeline.makespan, int) else f"{float(timeline.makespan):.10g}"
+    lines.append(f"0 to {end} {timeline.plan.costs.unit}. F forward, d delta, D delta'' for the stage before, G weight "
+                 "gradient, . waits")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -83,7 +83,7 @@ def summary(timeline):
     """
     costs, count = timeline.plan.costs, max(timeline.processors)
     period = "none, too few mini-batches to tell" if timeline.period is None else (
-        f"{float(timeline.period):.6g} {short(costs.unit)}, speedup {float(timeline.speedup):.2f} of {count}")  # fmt: skip
+        f"{float(timeline.period):.6g} {short(costs.unit)}, speedup {float(timeline.speedup):.2f} of {count}")
     return (f"Timeline by {short(timeline.schedule)} of {short(costs.name)}, plan {short(timeline.plan.planner)}, "
-            f"{timeline.stages} stages on {count} processors\n{mini_batches(timeline)}\nperiod of a mini-batch {period}, "
-            f"makespan {float(timeline.makespan):.6g}, bubbles {float(timeline.bubble_share):.1%}")  # fmt: skip
+            f"{timeline.stages} stages on {count} processors\n{mini_batches(timeline)}\n"
+            f"period of a mini-batch {period}, makespan {float(timeline.makespan):.6g}, bubbles {float(timeline.bubble_share):.1%}")  # fmt: skip

@@ -290,7 +290,9 @@ def test_links_as_an_array_of_no_dimension():
 # Names and options
 
 
-@pytest.mark.parametrize("alias, name", [*ALIASES.items(), *((name.upper().replace("_", "-"), name) for name in SCHEDULES)])
+@pytest.mark.parametrize("alias, name", [
+    *ALIASES.items(), *((name.upper().replace("_", "-"), name) for name in SCHEDULES),
+])  # fmt: skip
 def test_other_names_of_a_schedule(alias, name):
     assert schedule(THREE, alias).schedule == schedule(THREE, alias.upper().replace("_", " ")).schedule == name
 
