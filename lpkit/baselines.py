@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from lpkit.checks import choice, whole_number
-from lpkit.descent import descend, grid, mean_subgradients, real
+from lpkit.descent import MOST_NUMBERS, MOST_STEPS, descend, grid, mean_subgradients, point, real
 
 __all__ = ["adam", "decaying_gd", "delayed_gd", "fista", "proximal_gradient", "sign_pgd", "streamed"]
 
@@ -46,7 +46,7 @@ def decaying_gd(problem, iterations, *, lr, decay="sqrt", average=None, **option
     >>> [decaying_gd(problem, 4, lr=0.75, decay=d).values[0].tolist() for d in ("constant", "linear")]
     [[1.0, 0.25, 0.5, 0.25, 0.5], [1.0, 0.25, 0.3125, 0.0625, 0.125]]
     """
-    T, (settings, shape) = whole_number(iterations, "iterations", least=0), grid(lr=lr)
+    T, (settings, shape) = whole_number(iterations, "iterations", least=0, most=MOST_STEPS), grid(lr=lr)
     eta = None if average is None else real(average, "average")
     t = np.arange(1, T + 1)
     factors = {"sqrt": 1 / np.sqrt(t), "linear": 1 - (t - 1) / max(T, 1), "constant": np.ones(T)}
@@ -117,7 +117,14 @@ def delayed_gd(problem, iterations, *, lr, depth, units="shared", **options):
 
     return descend(problem, iterations, step, method="delayed gd", settings=settings, shape=shape, depth=depth,
                    clock=partial(streamed, units=units),
-                   state=lambda points: {"past": np.repeat(points[:, None], late + 1, axis=1)}, **options)  # fmt: skip
+                   state=lambda points: {"past": _past(points, late + 1)}, **options)  # fmt: skip
+
+
+def _past(points, length):
+    if points.size * length > MOST_NUMBERS:
+        raise ValueError(f"{length:,} past iterates of {points.size:,} numbers are too many to keep; at most "
+                         f"{MOST_NUMBERS:,} numbers: give a smaller depth or fewer settings")  # fmt: skip
+    return np.repeat(points[:, None], length, axis=1)
 
 
 def adam(problem, iterations, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, **options):
@@ -231,7 +238,7 @@ def sign_pgd(problem, iterations, *, lr, radius, centre=None, **options):
     Raises
     ------
     ValueError
-        If a number is out of range or the centre has another shape.
+        If a number is out of range, or the centre has another shape or is not finite.
 
     References
     ----------
@@ -246,9 +253,7 @@ def sign_pgd(problem, iterations, *, lr, radius, centre=None, **options):
     """
     settings, shape = grid(lr=lr, radius=radius)
     loss = getattr(problem, "loss", None) or problem
-    middle = np.array(problem.start if centre is None else centre, dtype=float)
-    if middle.shape != (problem.dimension,):
-        raise ValueError(f"the centre has shape {middle.shape}; the problem needs {(problem.dimension,)}")
+    middle = point(problem.start if centre is None else centre, "centre", problem.dimension)
 
     def step(t, state, settings, rng):
         y = state["y"] - settings["lr"][:, None] * np.sign(_at(loss, state["y"]))

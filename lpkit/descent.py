@@ -4,6 +4,7 @@ A method is a function ``step(t, state, settings, rng) -> state`` over dicts of 
 settings; ``state["y"]`` is what is recorded. Problems are known by their protocol only (`lpkit.problems`).
 """
 
+import math
 import numbers
 
 import numpy as np
@@ -15,6 +16,8 @@ __all__ = ["descend", "grid", "mean_subgradients"]
 
 DTYPES = ("float32", "float64")
 MOST_NUMBERS = 2**28  # entries of the perturbed points of one step
+MOST_STEPS = 10_000_000  # sequences of momenta and factors are made before the first one
+PROTOCOL = ("value_and_subgradient", "value", "dimension", "start")
 
 
 def grid(**values):
@@ -37,6 +40,8 @@ def grid(**values):
     except ValueError:
         shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
         raise ValueError(f"the shapes {shapes} do not broadcast; give one setting for each, or a grid") from None
+    if math.prod(shape) > MOST_NUMBERS:
+        raise ValueError(f"the grid has shape {shape}, {math.prod(shape):,} settings; give at most {MOST_NUMBERS:,}")
     return {name: np.broadcast_to(a, shape).ravel() for name, a in arrays.items()}, shape
 
 
@@ -71,17 +76,30 @@ def mean_subgradients(problem, points, *, lengths=False):
     Raises
     ------
     ValueError
-        If the problem answers in other shapes.
+        If the problem answers in other shapes, or in no numbers.
     """
     S, K, d = points.shape
-    values, subgradients = problem.value_and_subgradient(points.reshape(S * K, d))
-    if np.shape(values) != (S * K,) or np.shape(subgradients) != (S * K, d):
-        given = f"values of shape {np.shape(values)} and subgradients of shape {np.shape(subgradients)}"
-        raise ValueError(f"for points of shape {(S * K, d)} the problem gave {given}; "
-                         f"it must give {(S * K,)} and {(S * K, d)}")  # fmt: skip
+    answer = problem.value_and_subgradient(points.reshape(S * K, d))
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+        raise ValueError(f"for points of shape {(S * K, d)} the problem gave {shown(answer)}; "
+                         "it must give values and subgradients")  # fmt: skip
+    values = _answer(answer[0], "values", (S * K,), points.dtype)
+    subgradients = _answer(answer[1], "subgradients", (S * K, d), points.dtype)
     mean = subgradients.reshape(S, K, d).sum(axis=1) / points.dtype.type(K)
     mean[~np.isfinite(values.reshape(S, K)).all(axis=1)] = np.nan
     return (mean, np.sqrt(np.square(subgradients).sum(axis=1).reshape(S, K).mean(axis=1))) if lengths else mean
+
+
+def _answer(given, name, shape, dtype):
+    """What a problem gave as an array of the type of its points."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of several lengths
+        raise ValueError(f"the problem gave {name} {shown(given)}; it must give numbers of shape {shape}") from None
+    if array.shape != shape or array.dtype.kind not in "iuf":
+        raise ValueError(f"the problem gave {name} of shape {array.shape} and type {array.dtype}; "
+                         f"it must give numbers of shape {shape}")  # fmt: skip
+    return array.astype(dtype, copy=False)
 
 
 def descend(problem, iterations, step, *, method, settings, shape, K=1, start=None, seed=0, record_every=1,
@@ -115,14 +133,18 @@ def descend(problem, iterations, step, *, method, settings, shape, K=1, start=No
     Raises
     ------
     ValueError
-        If a number is out of range, the start has a wrong shape, or the loss there is not finite.
+        If a number is out of range, the start has a wrong shape, the loss there is not finite, the problem lacks
+        something or answers in other shapes, or the callback cannot be called.
     """
-    T, every = whole_number(iterations, "iterations", least=0), whole_number(record_every, "record_every")
-    rng, first = np.random.default_rng(whole_number(seed, "seed", least=0, most=2**63)), _start(problem, start, dtype)
-    run = _Run(problem, first, settings, K, state)
-    ended = run.record(0, callback)
-    for t in range(0 if ended else T):
-        with np.errstate(over="ignore", invalid="ignore"):  # a setting may diverge: that is a result
+    T = whole_number(iterations, "iterations", least=0, most=MOST_STEPS)
+    every, rng = whole_number(record_every, "record_every"), np.random.default_rng(
+        whole_number(seed, "seed", least=0, most=2**63))  # fmt: skip
+    _check_callables(problem, callback)
+    first = _start(problem, start, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # a setting may diverge: that is a result
+        run = _Run(problem, first, settings, K, state)
+        ended = run.record(0, callback)
+        for t in range(0 if ended else T):
             run.here = step(t, run.here, run.used, rng)
             run.keep(np.isfinite(run.here["y"]).all(axis=1), t + 1)
             due = (t + 1) % every == 0 or t + 1 == T or not run.active.size
@@ -144,6 +166,10 @@ class _Run:
         self.problem, self.points, self.stopped = problem, np.tile(first, (S, 1)), np.full(S, -1)
         self.active, self.values, self.times = np.arange(S), [], []
         self.used = {name: values.astype(first.dtype) for name, values in settings.items()}
+        for name, values in self.used.items():
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} has {shown(settings[name].max())}, too large for {first.dtype}; "
+                                 "give smaller numbers or dtype='float64'")  # fmt: skip
         self.here = {"y": self.points.copy(), **(state(self.points) if state else {})}
 
     def keep(self, runs, t):
@@ -158,22 +184,55 @@ class _Run:
         """Note the losses at step `t`; whether the callback asks for an end."""
         values = np.full(len(self.points), np.nan)
         if self.active.size:
-            found = self.problem.value(self.here["y"])
+            y = self.here["y"]
+            found = _answer(self.problem.value(y), "values", (len(y),), y.dtype)
             if t == 0 and not np.isfinite(found).all():
                 raise ValueError(f"the loss at the start is {shown(found[0])}; start where it is finite")
             values[self.active] = np.where(np.isfinite(found), found, np.nan)
             self.keep(np.isfinite(found), t)
         self.values.append(values), self.times.append(t)
-        return callback is not None and callback(t, values.copy()) is True
+        wish = None if callback is None else callback(t, values.copy())
+        return isinstance(wish, (bool, np.bool_)) and bool(wish)
+
+
+def _check_callables(problem, callback):
+    if missing := [name for name in PROTOCOL if not hasattr(problem, name)]:
+        raise ValueError(f"the problem is {shown(problem)}, without {', '.join(missing)}; give one that has "
+                         f"{', '.join(PROTOCOL)}")  # fmt: skip
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback is {shown(callback)}; give a function of the iteration and the values")
 
 
 def _start(problem, start, dtype):
-    given = np.array(problem.start if start is None else start, dtype=choice(str(np.dtype(dtype)), "dtype", DTYPES))
-    if given.shape != (problem.dimension,):
-        raise ValueError(f"the start has shape {given.shape}; the problem needs {(problem.dimension,)}")
-    if not np.isfinite(given).all():
-        raise ValueError("the start holds NaN or infinity; give finite numbers")
-    return given
+    kind = choice(_dtype_name(dtype), "dtype", DTYPES)
+    return point(problem.start if start is None else start, "start", problem.dimension, dtype=kind)
+
+
+def point(values, name, dimension, *, owner="the problem", dtype="float64"):
+    """`values` as a new finite array (dimension,).
+
+    Examples
+    --------
+    >>> point([1, 2], "start", 2)
+    array([1., 2.])
+    """
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(values, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"the {name} is {shown(values)}; give {dimension} numbers") from None
+    if array.shape != (dimension,):
+        raise ValueError(f"the {name} has shape {array.shape}; {owner} needs {(dimension,)}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"the {name} holds NaN or infinity; give finite numbers that {dtype} can hold")
+    return array
+
+
+def _dtype_name(dtype):
+    try:
+        return str(np.dtype(dtype))
+    except TypeError:
+        return dtype
 
 
 def real(value, name, *, least=0.0, most=np.inf, above=False):

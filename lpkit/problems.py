@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lpkit.checks import shown, whole_number
-from lpkit.descent import real
+from lpkit.descent import MOST_NUMBERS, PROTOCOL, point, real
 from lpkit.prox import linf_prox
 
 __all__ = ["Problem", "finite_sum", "linf_penalised", "max_affine", "random_max_affine"]
@@ -71,9 +71,9 @@ class Problem:
     graph: Any = field(default=None, repr=False)
 
     def __post_init__(self):
-        start = np.zeros(self.dimension) if self.start is None else np.array(self.start, dtype=float)
-        if start.shape != (self.dimension,):
-            raise ValueError(f"the start has shape {start.shape}; {self.name} needs {(self.dimension,)}")
+        d = whole_number(self.dimension, "dimension", most=MOST_NUMBERS)
+        object.__setattr__(self, "dimension", d)
+        start = np.zeros(d) if self.start is None else point(self.start, "start", d, owner=self.name)
         start.flags.writeable = False
         object.__setattr__(self, "start", start)
 
@@ -95,7 +95,10 @@ class Problem:
         return np.asarray(self.evaluate(points) if self.evaluate else self.oracle(points)[0], points.dtype)
 
     def _points(self, points):
-        points = np.asarray(points)
+        try:
+            points = np.asarray(points)
+        except ValueError:
+            raise ValueError(f"points are {shown(points)}; give an array (n, {self.dimension})") from None
         if points.ndim != 2 or points.shape[1] != self.dimension or points.dtype.kind not in "iuf":
             raise ValueError(f"points have shape {points.shape} and type {points.dtype}; {self.name} needs numbers of "
                              f"shape (n, {self.dimension})")  # fmt: skip
@@ -129,7 +132,8 @@ def max_affine(slopes, offsets, *, name="max affine", **known):
     A, b = _matrix(slopes, "slopes", 2), _matrix(offsets, "offsets", 1)
     if len(A) != len(b):
         raise ValueError(f"there are {len(A)} slopes and {len(b)} offsets; give as many")
-    typed = {np.dtype(t): (A.astype(t), np.ascontiguousarray(A.T.astype(t)), b.astype(t)) for t in ("f4", "f8")}
+    with np.errstate(over="ignore"):  # numbers too large for float32 make an infinite loss there
+        typed = {np.dtype(t): (A.astype(t), np.ascontiguousarray(A.T.astype(t)), b.astype(t)) for t in ("f4", "f8")}
 
     def oracle(x):
         values, subgradients = np.empty(len(x), x.dtype), np.empty_like(x)
@@ -174,6 +178,8 @@ def random_max_affine(dimension=100, rows=200, *, seed=0, R=1.0, samples=1):
     """
     d, rows = whole_number(dimension, "dimension"), whole_number(rows, "rows")
     m, R = whole_number(samples, "samples"), real(R, "R", above=True)
+    if d * rows * m > MOST_NUMBERS:
+        raise ValueError(f"{m} x {rows} rows of {d} numbers are too many; give at most {MOST_NUMBERS:,} numbers")
     rng = np.random.default_rng(whole_number(seed, "seed", least=0, most=2**63))
     minimiser = rng.standard_normal(d)
     minimiser *= R / np.linalg.norm(minimiser)
@@ -186,14 +192,14 @@ def random_max_affine(dimension=100, rows=200, *, seed=0, R=1.0, samples=1):
 
 
 def finite_sum(parts, *, name=None, **known):
-    """The mean of several problems of one dimension and start: empirical risk over `samples` = len(parts) examples.
+    """The mean of several problems of one dimension and start: empirical risk over as many examples.
 
-    L is the mean of theirs, depth the largest.
+    L is the mean of theirs, depth the largest; `samples` is len(parts), or more where a part is a sum itself.
 
     Raises
     ------
     ValueError
-        If there are none, or their dimensions differ.
+        If there are none, or their dimensions or starts differ.
 
     References
     ----------
@@ -205,10 +211,15 @@ def finite_sum(parts, *, name=None, **known):
     >>> both.value(np.array([[0.0], [3.0]])).tolist(), both.samples
     ([1.0, 3.0], 2)
     """
-    parts = tuple(parts)
+    parts = tuple(parts) if np.iterable(parts) else (parts,)
+    for part in parts:
+        _check_protocol(part, "a part of the sum")
     if not parts or len({p.dimension for p in parts}) != 1:
         raise ValueError(f"the parts have the dimensions {shown(sorted({p.dimension for p in parts}))}; "
                          "give at least one part, all of one dimension")  # fmt: skip
+
+    if any(not np.array_equal(p.start, parts[0].start) for p in parts):
+        raise ValueError("the parts have different starts; give all the same one")
 
     def oracle(x):
         values, subgradients = zip(*(p.value_and_subgradient(x) for p in parts))
@@ -217,7 +228,8 @@ def finite_sum(parts, *, name=None, **known):
     constants = [getattr(p, "L", None) for p in parts]
     L = None if None in constants else float(np.mean(constants))
     return Problem(name or f"mean of {len(parts)}", parts[0].dimension, oracle,
-                   lambda x: sum(p.value(x) for p in parts) / len(parts), parts[0].start, samples=len(parts), L=L,
+                   lambda x: sum(p.value(x) for p in parts) / len(parts), parts[0].start, L=L,
+                   samples=sum(getattr(p, "samples", 1) for p in parts),
                    depth=max(getattr(p, "depth", 1) for p in parts), **known)  # fmt: skip
 
 
@@ -237,7 +249,7 @@ def linf_penalised(loss, weight, *, centre=None, **known):
     Raises
     ------
     ValueError
-        If the weight is negative or the centre has another shape.
+        If the weight is negative, or the centre has another shape or is not finite.
 
     Examples
     --------
@@ -246,9 +258,8 @@ def linf_penalised(loss, weight, *, centre=None, **known):
     (array([7.]), array([[-1., -3.]]))
     """
     weight = real(weight, "weight")
-    centre = np.array(loss.start if centre is None else centre, dtype=float)
-    if centre.shape != (loss.dimension,):
-        raise ValueError(f"the centre has shape {centre.shape}; the loss needs {(loss.dimension,)}")
+    _check_protocol(loss, "the loss")
+    centre = point(loss.start if centre is None else centre, "centre", loss.dimension, owner="the loss")
 
     def penalty(x):
         return weight * abs(x - centre.astype(x.dtype)).max(axis=1)
@@ -269,6 +280,11 @@ def linf_penalised(loss, weight, *, centre=None, **known):
                    lambda x: loss.value(x) + penalty(x), loss.start, loss=loss, prox=prox, penalty=penalty,
                    L=None if getattr(loss, "L", None) is None else loss.L + weight, depth=getattr(loss, "depth", 1),
                    samples=getattr(loss, "samples", 1), **known)  # fmt: skip
+
+
+def _check_protocol(problem, name):
+    if not all(hasattr(problem, attribute) for attribute in PROTOCOL):
+        raise ValueError(f"{name} is {shown(problem)}; give a problem, with {', '.join(PROTOCOL)}")
 
 
 def _matrix(values, name, dimensions):

@@ -26,15 +26,15 @@ def l1_ball_projection(points, radius):
     Raises
     ------
     ValueError
-        If a radius is negative or NaN.
+        If a radius is negative or NaN, or the points are no numbers (n, d) and the radii not n or one.
 
     Examples
     --------
     >>> l1_ball_projection(np.array([[3.0, -1.0], [0.5, 0.25]]), 1.0).tolist()
     [[1.0, -0.0], [0.5, 0.25]]
     """
-    points = np.asarray(points)
-    size, radius = abs(points), np.broadcast_to(np.asarray(radius, points.dtype), len(points))[:, None]
+    points, radius = _floats(points, radius)
+    size = abs(points)
     if not (radius >= 0).all():
         raise ValueError("a radius is negative or NaN; give radii of at least 0")
     ordered = -np.sort(-size, axis=1)
@@ -60,12 +60,23 @@ def linf_prox(points, steps):
     Raises
     ------
     ValueError
-        If a step is negative or NaN.
+        If a step is negative or NaN, or the points are no numbers (n, d) and the steps not n or one.
 
     Examples
     --------
     >>> linf_prox(np.array([[3.0, -1.0]]), 1.0).tolist(), linf_prox(np.array([[3.0, -1.0]]), 9.0).tolist()
     ([[2.0, -1.0]], [[0.0, 0.0]])
     """
-    points = np.asarray(points)
-    return points - l1_ball_projection(points, steps)
+    points, steps = _floats(points, steps)
+    return points - l1_ball_projection(points, steps[:, 0])
+
+
+def _floats(points, sizes):
+    """Points (n, d) and one size for each, (n, 1); whole numbers become float64, as sizes between them may not."""
+    points, sizes = np.asarray(points), np.asarray(sizes)
+    fits = points.ndim == 2 and points.shape[1] and sizes.shape in ((), (1,), (len(points),))
+    if not fits or points.dtype.kind not in "iuf" or sizes.dtype.kind not in "iuf":
+        raise ValueError(f"points have shape {points.shape} and type {points.dtype}, their sizes shape {sizes.shape} and "
+                         f"type {sizes.dtype}; give numbers of shape (n, d), and one size or n")  # fmt: skip
+    points = points if points.dtype.kind == "f" else points.astype(float)
+    return points, np.broadcast_to(sizes.astype(points.dtype), len(points))[:, None]

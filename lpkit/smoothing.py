@@ -5,7 +5,8 @@
     x_{t+1} = y_{t+1} + mu_t (y_{t+1} - y_t)
 
 The output is y. With K = 1, gamma = 0, mu = 0 it is gradient descent, to the last bit. All settings of a grid run as
-one batch with the same X_k (common random numbers), so that their differences are those of the settings.
+one batch with the same X_k (common random numbers), so that their differences are those of the settings;
+the last bits of a result may depend on how many run together, as those of a matrix product do.
 Source: Colin, Dos Santos, Scaman, Theoretical Limits of Pipeline Parallel Optimization (NeurIPS 2019), section 4.
 """
 
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpkit.checks import shown, whole_number
-from lpkit.descent import descend, grid, mean_subgradients, real
+from lpkit.descent import MOST_STEPS, descend, grid, mean_subgradients, real
 
 __all__ = ["Parameters", "agd", "gd", "nesterov_momentum", "pprs", "theorem_parameters"]
 
@@ -113,7 +114,7 @@ def pprs(problem, iterations, *, K, lr, gamma, mu=0.0, **options):
 
 def _accelerated(problem, iterations, method, *, lr, mu, gamma, K, noise, **options):
     """Algorithm 1; without noise the point itself is taken."""
-    T = whole_number(iterations, "iterations", least=0)
+    T = whole_number(iterations, "iterations", least=0, most=MOST_STEPS)
     if isinstance(mu, str):
         if mu != "nesterov":
             raise ValueError(f"mu is {shown(mu)}; give a number, an array of numbers, or 'nesterov'")
@@ -148,7 +149,7 @@ def nesterov_momentum(iterations):
     [0.0, 0.282, 0.434, 0.531]
     """
     values = [1.0]
-    for _ in range(whole_number(iterations, "iterations", least=0)):
+    for _ in range(whole_number(iterations, "iterations", least=0, most=MOST_STEPS)):
         values.append((1 + math.sqrt(1 + 4 * values[-1] ** 2)) / 2)
     values = np.array(values)
     return (values[:-1] - 1) / values[1:]

@@ -3,12 +3,14 @@
 Source: PPRS (NeurIPS 2019), section 5, where losses are drawn against the simulated time 2T(K + Delta - 1).
 """
 
+import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from lpkit.checks import shown, whole_number
+from lpkit.checks import plain, shown, whole_number
 from lpkit.pipeline_time import pipeline_time
 
 __all__ = ["Trace", "flushed"]
@@ -108,6 +110,11 @@ class Trace:
     def time_to_target(self, target, depth=None):
         """Slots until the loss of each setting is first at most `target`, array (settings,); inf if it never is.
 
+        Raises
+        ------
+        ValueError
+            If `target` is no number, or as `time`.
+
         Examples
         --------
         >>> line = Trace("gd", "f", np.array([[3, 2, 1], [3, 3, 3]]), np.arange(3), np.zeros((2, 1)), {}, (2,),
@@ -115,6 +122,9 @@ class Trace:
         >>> line.time_to_target(2, depth=10).tolist()
         [20.0, inf]
         """
+        target = plain(target)
+        if not isinstance(target, numbers.Real) or math.isnan(target):
+            raise ValueError(f"target is {shown(target)}; give a loss, one number")
         hit = self.values <= target
         return np.where(hit.any(axis=1), self.time(depth)[hit.argmax(axis=1)], np.inf)
 
@@ -132,10 +142,12 @@ class Trace:
         >>> line.tail_mean(), line.tail_mean(0.5)
         (array([1.]), array([2.]))
         """
-        if not 0 < share <= 1:
+        share = plain(share)
+        if not isinstance(share, numbers.Real) or not 0 < share <= 1:
             raise ValueError(f"share is {shown(share)}; it must be above 0 and at most 1")
         last = self.iterations[-1]
-        tail = self.values[:, self.iterations >= min(last, np.floor(last * (1 - share)) + 1)]
+        before = np.floor(last * (1 - share) + 1e-12 * last)  # 1 - 0.9 is a little less than 0.1
+        tail = self.values[:, self.iterations >= min(last, before + 1)]
         return np.where(np.isfinite(tail).all(axis=1), np.nan_to_num(tail).mean(axis=1), np.inf)
 
     def best(self, share=0.1):
