@@ -1,0 +1,307 @@
+"""What an explorer shows, as one value: the network, the array, the plan asked for, and the view of it.
+
+A `State` says everything, so a picture can be drawn, described and repeated from it alone: its costs and its plan come
+from here, and the Python call and the command that give the same plan. Costs and plans once made are remembered.
+"""
+
+import shlex
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from numbers import Real
+from pathlib import Path
+
+from lpkit.checks import choice, plain, shown, whole_number
+from lpkit.costs import LAYERS, Costs
+from lpkit.networks import NETWORKS, network, read_csv
+from lpkit.partition import PLANNERS, plan
+from lpkit.products import DELTAS, G_FORMS
+from lpkit.schedule import schedule
+from lpkit.sources import kind_of, layer_costs
+from lpkit.sweep import OPTIONS
+from lpkit.systolic import DATAFLOWS, Array
+
+__all__ = ["VIEWS", "State", "call_of", "command_of", "costs_of", "differences", "is_measured", "layers_of", "plan_of",
+           "timeline_of"]
+
+VIEWS = ("loads", "speedup", "timeline", "communication", "utilisation", "graph")
+MOST_SIDE, MOST_BATCH, MOST_PROCESSORS = 4096, 2**20, 64
+LONGEST = 24_000  # operations of a timeline, about: beyond, a picture would have to be waited for
+COSTING = ("rows", "columns", "dataflow", "batch", "delta", "G", "first_layer_delta", "layers")  # what costs depend on
+
+
+@dataclass(frozen=True)
+class State:
+    """A configuration of the explorer.
+
+    Attributes
+    ----------
+    network : str
+        A built-in name, or the path of a file: a network CSV, a SCALE-Sim topology, an ONNX model, a PipeDream
+        graph.txt (whose measured times no array or batch changes).
+    rows, columns : int
+        Of the array, 1 to 4096.
+    dataflow : {"ws", "os", "is"}
+    batch : int
+        Samples of a mini-batch.
+    processors : int
+        1 to 64.
+    planner : str
+        A name in `PLANNERS`; Algorithm 1 holds its loads to the target (``mode="strict"``).
+    delta, G : str
+        The form of their matrix products (`lpkit.costs.costs`).
+    first_layer_delta : bool
+    layers : {"all", "convolutions", "main_path"}
+    bandwidth : number, optional
+        Bytes that a link carries in one unit of time (a cycle); without it sends take no time. The plan is made without
+        it; the timeline has the sends, and the view of the communication their times.
+    view : str
+        A name in `VIEWS`.
+
+    Raises
+    ------
+    ValueError
+        If a value is not allowed. Whether the network can be planned so shows only when it is.
+
+    Examples
+    --------
+    >>> State("sample4", processors=3).view
+    'loads'
+    """
+
+    network: str = "vgg16"
+    rows: int = 32
+    columns: int = 32
+    dataflow: str = "ws"
+    batch: int = 32
+    processors: int = 4
+    planner: str = "optimal"
+    delta: str = "col2im"
+    G: str = "a"
+    first_layer_delta: bool = False
+    layers: str = "all"
+    bandwidth: float | None = None
+    view: str = "loads"
+
+    def __post_init__(self):
+        checked = {"network": _network(self.network), "bandwidth": _bandwidth(self.bandwidth)}
+        most = {"rows": MOST_SIDE, "columns": MOST_SIDE, "batch": MOST_BATCH, "processors": MOST_PROCESSORS}
+        checked |= {name: whole_number(getattr(self, name), name, most=limit) for name, limit in most.items()}
+        allowed = {"dataflow": DATAFLOWS, "planner": tuple(PLANNERS), "delta": DELTAS, "G": G_FORMS, "layers": LAYERS,
+                   "view": VIEWS, "first_layer_delta": (True, False)}  # fmt: skip
+        checked |= {name: choice(getattr(self, name), name, known) for name, known in allowed.items()}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+def _network(name):
+    if not isinstance(name, (str, Path)) or not str(name).strip():
+        raise ValueError(f"network is {shown(name)}; give a built-in name such as 'vgg16', or the path of a file")
+    name = str(name).strip()
+    return name.lower() if name.lower() in NETWORKS else name
+
+
+def _bandwidth(value):
+    value = plain(value)
+    if value is None:
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < 1e18:
+        raise ValueError(f"bandwidth is {shown(value)}; it must be a number of bytes per unit of time above 0, or None "
+                         "where sends take no time")  # fmt: skip
+    return int(value) if value == int(value) else float(value)
+
+
+def costs_of(state):
+    """The costs of each layer under `state`.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `lpkit.sources.layer_costs`.
+
+    Examples
+    --------
+    >>> costs_of(State("sample4")).name
+    'sample4 on 32x32 ws, batch 32'
+    """
+    return _costs(state.network, _stamp(state.network), _choices(state))
+
+
+def plan_of(state, processors=None):
+    """The plan that `state` asks for, or the one of another number of processors.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `costs_of`; or if there are more processors than layers.
+
+    Examples
+    --------
+    >>> plan_of(State("sample4", processors=3)).period
+    13953910
+    """
+    asked = state.processors if processors is None else processors
+    return _plan(state.network, _stamp(state.network), _choices(state), asked, state.planner)
+
+
+def timeline_of(state):
+    """The plan run: mini-batches until the pipeline is full and then some, as far as about 24,000 operations go.
+
+    PipeDream's schedule where no delta moves (``pipedream``, ``equal_layers``), else LayerPipe's.
+
+    Examples
+    --------
+    >>> timeline_of(State("sample4", processors=3)).schedule, timeline_of(State("sample4", processors=3)).batches
+    ('layerpipe', 18)
+    """
+    return _timeline(state, _stamp(state.network))
+
+
+def layers_of(state):
+    """Each layer of `costs_of(state)` as `lpkit.products` takes it, and its batch.
+
+    Raises
+    ------
+    ValueError
+        If the file holds measured times, of which nobody knows on what they ran.
+    """
+    return _layers(state.network, _stamp(state.network), _choices(state))
+
+
+def is_measured(state):
+    """Whether the network of `state` is a profile, which no array and no batch changes."""
+    return kind_of(state.network) == "graph"
+
+
+def differences(state, other):
+    """Names of the fields in which two states differ, the view aside.
+
+    Examples
+    --------
+    >>> differences(State(), State(rows=64, view="graph"))
+    ('rows',)
+    """
+    names = [field.name for field in fields(State) if field.name != "view"]
+    return tuple(name for name in names if getattr(state, name) != getattr(other, name))
+
+
+def call_of(state):
+    """The Python expression whose value is the plan, or in its view the timeline.
+
+    It knows ``import lpkit as lp`` and, where the network is a file, ``from lpkit.sources import layer_costs``.
+
+    Examples
+    --------
+    >>> call_of(State("sample4", rows=64, processors=3))
+    "lp.plan(lp.costs('sample4', lp.Array(64, 32)), 3)"
+    """
+    options = OPTIONS.get(state.planner, {})
+    named = [repr(state.planner)] if state.planner != "optimal" else []
+    made = _call("lp.plan", _costs_call(state), state.processors, *named, **{n: repr(v) for n, v in options.items()})
+    if state.view != "timeline":
+        return made
+    line = timeline_of(state)
+    rate = {} if state.bandwidth is None else {"bandwidth": state.bandwidth}
+    return _call("lp.schedule", made, repr(line.schedule), line.batches, **rate)
+
+
+def _costs_call(state):
+    default, built_in = State(), state.network in NETWORKS
+    changed = {name: getattr(state, name) for name in COSTING[3:] if getattr(state, name) != getattr(default, name)}
+    if built_in:
+        flow = [repr(state.dataflow)] if state.dataflow != "ws" else []
+        array = _call("lp.Array", state.rows, state.columns, *flow)
+        array = [] if array == "lp.Array(32, 32)" else [array]
+        return _call("lp.costs", repr(state.network), *array, **{name: repr(value) for name, value in changed.items()})
+    given = {name: repr(value) for name, value in _choices(state)}
+    return _call("layer_costs", repr(state.network), **given)
+
+
+def _call(name, *values, **named):
+    return f"{name}({', '.join([*map(str, values), *(f'{key}={value}' for key, value in named.items())])})"
+
+
+def command_of(state):
+    """The shell command that prints the same plan; in the view of the timeline with the schedule.
+
+    Examples
+    --------
+    >>> command_of(State("sample4", batch=8, processors=3, first_layer_delta=True))
+    'lpkit plan sample4 --processors 3 --batch 8 --first-layer-delta'
+    """
+    default = State()
+    words = ["lpkit", "plan", state.network, "--processors", str(state.processors)]
+    words += ["--planner", state.planner] if state.planner != default.planner else []
+    if not is_measured(state):
+        square = (state.rows, state.columns) == (default.rows, default.columns)
+        words += [] if square else ["--array", f"{state.rows}x{state.columns}"]
+        names = {"batch": "--batch", "dataflow": "--dataflow", "delta": "--delta", "G": "--g-form", "layers": "--layers"}
+        words += [word for name, option in names.items() if getattr(state, name) != getattr(default, name)
+                  for word in (option, str(getattr(state, name)))]  # fmt: skip
+        words += ["--first-layer-delta"] if state.first_layer_delta else []
+    if state.view == "timeline":
+        line = timeline_of(state)
+        words += ["--schedule", line.schedule, "--batches", str(line.batches)]
+        words += ["--bandwidth", str(state.bandwidth)] if state.bandwidth is not None else []
+    return shlex.join(words)
+
+
+# Remembered
+
+
+def _stamp(name):
+    """What tells whether a file is still the one that was read; None of a built-in network."""
+    if name in NETWORKS or not Path(name).is_file():
+        return None
+    found = Path(name).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _choices(state):
+    """What `layer_costs` is given, as something to look up."""
+    if state.network not in NETWORKS and is_measured(state):
+        return ()
+    given = {name: getattr(state, name) for name in COSTING[2:]}
+    if state.layers == "all":  # a topology knows no other, and refuses to be asked
+        del given["layers"]
+    return (("array", f"{state.rows}x{state.columns}"), *given.items())
+
+
+@lru_cache(maxsize=64)
+def _costs(name, stamp, choices) -> Costs:
+    return layer_costs(name, **dict(choices))
+
+
+@lru_cache(maxsize=512)
+def _plan(name, stamp, choices, processors, planner):
+    return plan(_costs(name, stamp, choices), processors, planner, **OPTIONS.get(planner, {}))
+
+
+@lru_cache(maxsize=8)
+def _timeline(state, stamp):
+    made = plan_of(state)
+    each = 4 * len(made.costs) + (4 * len(made.ends) if state.bandwidth is not None else 0)
+    batches = max(4, min(2 * len(made.ends) + 12, LONGEST // each))
+    moves = state.planner in ("algorithm1", "optimal")
+    return schedule(made, "layerpipe" if moves else "pipedream", batches, bandwidth=state.bandwidth)
+
+
+@lru_cache(maxsize=16)
+def _layers(name, stamp, choices):
+    given, kind = dict(choices), kind_of(name)
+    if kind == "graph":
+        raise ValueError(f"{shown(name)} holds measured times, so the array they ran on is not known; choose another view, "
+                         "or a network")  # fmt: skip
+    kept = set(_costs(name, stamp, choices).layers)
+    if kind == "topology":
+        from lpkit.interop.scalesim import read_topology
+
+        return tuple((layer.shape, layer.batch * given["batch"]) for layer in read_topology(name).layers)
+    made = {"name": network, "network": read_csv, "onnx": _onnx}[kind](name)
+    return tuple((layer, given["batch"]) for layer in made.layers if layer.name in kept)
+
+
+def _onnx(name):
+    from lpkit.interop.onnx import read_onnx
+
+    return read_onnx(name)
+
