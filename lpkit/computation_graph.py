@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lpkit.checks import shown, whole_number
 from lpkit.pipeline_time import depth_of
 
 __all__ = ["ComputationGraph", "GraphNode", "split_chain"]
+
+MOST_DEPTH = 1_000_000
 
 
 class GraphNode(NamedTuple):
@@ -30,6 +33,11 @@ class ComputationGraph:
 
     The name ``"x"`` is the input. The last node is the leaf and has size 1.
 
+    Raises
+    ------
+    ValueError
+        If a node reads one that does not come before it, there is not one leaf, the last, or its size is not 1.
+
     Examples
     --------
     >>> square = GraphNode(("x",), 1, lambda x: (x * x).sum(1, keepdims=True), lambda v, x: (2 * x * v,))
@@ -41,6 +49,18 @@ class ComputationGraph:
 
     dimension: int
     nodes: dict
+
+    def __post_init__(self):
+        whole_number(self.dimension, "dimension")
+        before = {"x"}
+        for name, node in self.nodes.items():
+            if unknown := [parent for parent in node.parents if parent not in before]:
+                raise ValueError(f"node {shown(name)} reads {shown(unknown[0])}, which does not come before it; "
+                                 "give nodes in order, and 'x' as the input")  # fmt: skip
+            before.add(name)
+        depth_of(self.parents)  # refuses a graph without a node, or with several leaves
+        if (size := list(self.nodes.values())[-1].size) != 1:
+            raise ValueError(f"the last node gives {shown(size)} numbers; it must give 1, the value")
 
     @property
     def parents(self):
@@ -59,6 +79,9 @@ class ComputationGraph:
     def value_and_subgradient(self, points):
         """Values (n,) and subgradients (n, d) by one pass forward and one back of every node."""
         points = np.asarray(points)
+        if points.ndim != 2 or points.shape[1] != self.dimension or points.dtype.kind not in "iuf":
+            raise ValueError(f"points have shape {points.shape} and type {points.dtype}; the graph needs numbers of "
+                             f"shape (n, {self.dimension})")  # fmt: skip
         results = {"x": points}
         for name, node in self.nodes.items():
             results[name] = node.forward(*(results[p] for p in node.parents))
@@ -82,6 +105,11 @@ def split_chain(dimension, near, far, depth):
     near, far : callable
         From points (n, d) to values (n,) and subgradients (n, d).
 
+    Raises
+    ------
+    ValueError
+        If the dimension or the depth is no whole number from 1, or there are too many nodes.
+
     Examples
     --------
     >>> first = lambda x: (x[:, 0], np.array([[1.0, 0.0]]))
@@ -89,6 +117,7 @@ def split_chain(dimension, near, far, depth):
     >>> split_chain(2, first, second, 5).value_and_subgradient(np.array([[2.0, 3.0]]))
     (array([11.]), array([[1., 6.]]))
     """
+    dimension, depth = whole_number(dimension, "dimension"), whole_number(depth, "depth", most=MOST_DEPTH)
     names = ["x", *(f"f{i}" for i in range(1, depth + 1))]
     if depth == 1:
         only = GraphNode(("x",), 1, lambda x: (near(x)[0] + far(x)[0])[:, None],

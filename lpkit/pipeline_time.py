@@ -7,7 +7,7 @@ last. Nothing here assumes that formula but `pipeline_time`; the schedules are m
 Source: PPRS (NeurIPS 2019), sections 2 and 5 and Fig. 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ def pipeline_time(iterations, samples, depth, *, how="formula"):
     Raises
     ------
     ValueError
-        If a number is not whole or too small.
+        If a number is not whole or too small, or there are more slots than int64 holds.
 
     Examples
     --------
@@ -57,7 +57,9 @@ def pipeline_time(iterations, samples, depth, *, how="formula"):
     else:
         one = int(chain_timeline(K, depth).makespan)
     if np.ndim(iterations):
-        return np.array([whole_number(T, "iterations", least=0) * one for T in iterations], dtype=np.int64)
+        slots = [whole_number(T, "iterations", least=0) * one for T in np.ravel(iterations)]
+        _check_slots(max(slots, default=0))
+        return np.array(slots, dtype=np.int64).reshape(np.shape(iterations))
     return whole_number(iterations, "iterations", least=0) * one
 
 
@@ -70,9 +72,10 @@ def chain_timeline(samples, depth):
     >>> line.makespan, line.bubble_share
     (12.0, 0.5)
     """
-    depth = whole_number(depth, "depth")
+    depth, K = whole_number(depth, "depth"), whole_number(samples, "samples")
+    _check_passes(K * depth)
     passes = Costs.from_times([1] * depth, 0, 1, unit="slots")  # the pass back of a node is its delta, with no G
-    return gpipe(Plan("one node a stage", passes, depth, ends=tuple(range(1, depth + 1))), micro_batches=samples)
+    return gpipe(Plan("one node a stage", passes, depth, ends=tuple(range(1, depth + 1))), micro_batches=K)
 
 
 class Bubbling(NamedTuple):
@@ -102,7 +105,7 @@ def bubbling(parents, samples, *, times=None):
     Raises
     ------
     ValueError
-        If the graph has a circle, or not one leaf, or a number is not whole or too small.
+        If the graph has a circle, or not one leaf, a number is not whole or too small, or `times` names no node.
 
     Examples
     --------
@@ -111,9 +114,9 @@ def bubbling(parents, samples, *, times=None):
     (10, [2, 3, 4], [8, 7, 6])
     """
     order, K = _ordered(parents), whole_number(samples, "samples")
-    if len(order) * K > MOST_PASSES:
-        raise ValueError(f"there would be {len(order) * K:,} passes each way; ask for at most {MOST_PASSES:,}")
-    cost = {node: whole_number((times or {}).get(node, 1), f"times[{node!r}]") for node in order}
+    _check_passes(len(order) * K)
+    cost = _costs(order, {} if times is None else times)
+    _check_slots(2 * K * sum(cost.values()))
     children = {node: [c for c in order if node in parents[c]] for node in order}
     done, back = {}, {}
     for node in order:
@@ -123,6 +126,22 @@ def bubbling(parents, samples, *, times=None):
         back[node] = _in_turn([back[c] for c in children[node]], ready, cost[node])
     starts = {node: ends - cost[node] for node, ends in done.items()}
     return Bubbling(starts, {n: back[n][::-1] - cost[n] for n in order}, int(max(ends[-1] for ends in back.values())))
+
+
+def _costs(order, times):
+    if not isinstance(times, Mapping) or not set(times) <= set(order):
+        raise ValueError(f"times are {shown(times)}; give a mapping from nodes of the graph to slots")
+    return {node: whole_number(times.get(node, 1), f"times[{node!r}]") for node in order}
+
+
+def _check_passes(passes):
+    if passes > MOST_PASSES:
+        raise ValueError(f"there would be {passes:,} passes each way; ask for at most {MOST_PASSES:,}")
+
+
+def _check_slots(slots):
+    if slots >= 2**63:
+        raise ValueError(f"there would be {slots:,} slots, more than 64 bits hold; give smaller numbers")
 
 
 def _in_turn(needed, ready, cost):
@@ -156,7 +175,7 @@ def _ordered(parents):
     if not isinstance(parents, Mapping) or not parents:
         raise ValueError(f"the graph is {shown(parents)}; give a mapping from each node to the names it reads")
     for node, names in parents.items():
-        if not isinstance(names, (list, tuple)):
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, Hashable) for name in names):
             raise ValueError(f"node {shown(node)} reads {shown(names)}; give a list of names")
     order, left = [], {node: {p for p in names if p in parents} for node, names in parents.items()}
     while ready := [node for node, missing in left.items() if not missing]:

@@ -17,6 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 PROVED = 4.0  # in E f - f* <= PROVED R L d^(1/4) / (T + 1), for every T >= 1
+SMALLEST, LARGEST = 1e-25, 1e25  # of an argument: no product here leaves the range of float64
 CHAIN = 12 * 152  # coordinates of the non-convex chain: beta D / (CHAIN eps^2); see `lpkit.hard_functions`
 
 
@@ -268,7 +269,7 @@ def _up(value):
 
 
 def _positive(**values):
-    """The arguments as float arrays, all finite and above 0."""
+    """The arguments as float arrays, all finite and above 0, none so small or large that a bound would overflow."""
     arrays = []
     for name, value in values.items():
         try:
@@ -279,5 +280,13 @@ def _positive(**values):
         if bad.any():
             given = np.asarray(value)[bad].flat[0] if array.ndim else value
             raise ValueError(f"{name} is {shown(given)}; it must be a finite number above 0")
+        if array.size and (array.min() < SMALLEST or array.max() > LARGEST):
+            raise ValueError(f"{name} is {shown(array.min() if array.min() < SMALLEST else array.max())}; "
+                             f"it must be from {SMALLEST:g} to {LARGEST:g}")  # fmt: skip
         arrays.append(array[()])
+    try:
+        np.broadcast_shapes(*map(np.shape, arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {np.shape(array)}" for name, array in zip(values, arrays))
+        raise ValueError(f"the shapes {shapes} do not broadcast; give one number for each, or a grid") from None
     return arrays
