@@ -47,7 +47,7 @@ def loss_against_time(curves, *, start=None, log=False, title=""):
     """
     grids = list(curves["grid"].unique()) if "grid" in curves else [None]
     depths, names = sorted(curves["Delta"].unique()), list(dict.fromkeys(curves["name"]))
-    figure, axes = new_figure(len(grids), len(depths), size=(max(6.8, 3.5 * len(depths) + 0.6), 2.6 * len(grids) + 0.9),
+    figure, axes = new_figure(len(grids), len(depths), size=(max(6.4, 3.1 * len(depths) + 0.6), 2.0 * len(grids) + 0.9),
                               sharey=True)  # fmt: skip
     shades = _shades(names)
     for row, grid in zip(axes, grids):
@@ -66,7 +66,7 @@ def loss_against_time(curves, *, start=None, log=False, title=""):
     handles = {label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels())}
     many = len(handles) > 6
     figure.legend(handles.values(), handles.keys(), loc=f"outside {'right upper' if many else 'lower center'}",
-                  ncols=1 if many else len(handles))  # fmt: skip
+                  ncols=1 if many else len(handles), columnspacing=1.2, handlelength=1.6)  # fmt: skip
     if title:
         figure.suptitle(title, fontsize=10)
     return figure
@@ -100,7 +100,7 @@ def learning_rates(frame, *, weight, title=""):
         lambda.
     """
     samples = sorted(frame.loc[frame["method"] == "pprs", "K"].unique())
-    figure, (axes,) = new_figure(1, len(samples) + 1, size=(2.75 * len(samples) + 3.6, 3.3),
+    figure, (axes,) = new_figure(1, len(samples) + 1, size=(2.15 * len(samples) + 3.0, 2.9),
                                  gridspec_kw={"width_ratios": [*[1] * len(samples), 1.25]})  # fmt: skip
     rows = frame[frame["method"] == "pprs"]
     lrs, gammas = (sorted({float(f"{v:.3g}") for v in rows[name]}, reverse=name == "gamma") for name in ("lr", "gamma"))
@@ -126,7 +126,7 @@ def _map(axis, rows, lrs, gammas, norm):
         if np.isfinite(value):
             dark = not 0.25 < norm(value) < 0.8
             axis.text(j, i, f"{value:.0f}" if value >= 9.95 else f"{value:.1f}", ha="center", va="center",
-                      fontsize=6.5, color="white" if dark else "black")  # fmt: skip
+                      fontsize=6, color="white" if dark else "black")  # fmt: skip
     axis.set_xticks(range(len(lrs)), [f"{lr:.0e}".replace("e-0", "e-") for lr in lrs], rotation=60, fontsize=7)
     axis.set_yticks(range(len(gammas)), [f"{g:.0e}".replace("e-0", "e-") for g in gammas], fontsize=7)
     axis.set_facecolor("0.88")
@@ -162,7 +162,7 @@ def attack_pictures(results, untouched, classes, *, title=""):
     untouched : array (C, H, W)
     classes : sequence of str
     """
-    figure, axes = new_figure(len(results), 4, size=(9.2, 2.25 * len(results) + 0.4),
+    figure, axes = new_figure(len(results), 4, size=(6.6, 1.7 * len(results) + 0.3),
                               gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})  # fmt: skip
     for (name, result), row in zip(results.items(), axes):
         _pictures(row, result, untouched, classes)
@@ -177,12 +177,12 @@ def _pictures(row, result, untouched, classes):
     away = result.image - untouched
     shown = {
         f"image: {classes[int(result.clean_scores.argmax())]}": untouched,
-        f"10 x difference, at most {result.linf_255:.1f} / 255": 0.5 + 10 * away,
+        f"10 x difference (max {result.linf_255:.1f} / 255)": 0.5 + 10 * away,
         f"attacked: {classes[result.predicted]}": result.clipped,
     }
     for axis, (name, picture) in zip(row, shown.items()):
         axis.imshow(np.clip(picture, 0, 1).transpose(1, 2, 0), interpolation="nearest")
-        axis.set_title(name, fontsize=8)
+        axis.set_title(name, fontsize=6.5)
         axis.set(xticks=[], yticks=[])
         axis.grid(visible=False)
     place = np.arange(len(classes))

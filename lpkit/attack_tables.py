@@ -6,7 +6,7 @@ time which all methods are given. The best loss so far would flatter settings th
 
 import io
 import json
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -125,7 +125,8 @@ def _found(runs, row):
     """(trace, place in it) of the setting in a row."""
     trace = runs[row["method"], row["K"], row["seed"]]
     gamma = trace.settings.get("gamma", np.zeros(len(trace)))
-    same = np.isclose(trace.settings["lr"], row["lr"]) & np.isclose(gamma, row["gamma"])
+    near = partial(np.isclose, rtol=1e-4, atol=0)  # learning rates of 1e-9 are not near those of 3e-9
+    same = near(trace.settings["lr"], row["lr"]) & near(gamma, row["gamma"])
     return trace, int(np.flatnonzero(same)[0])
 
 
@@ -145,7 +146,8 @@ def best_table(frame):
 
 def _cell(row):
     gamma = f", {_power(row['gamma'])}" if row["gamma"] else ""
-    spread = f" ({row['low']:.1f} to {row['high']:.1f})" if row["high"] - row["low"] >= 0.05 else ""
+    low, high = f"{row['low']:.1f}", f"{row['high']:.1f}"
+    spread = f" ({low} to {high})" if low != high else ""
     return f"{row['tail mean']:.1f}{spread} at {_power(row['lr'])}{gamma}"
 
 

@@ -63,7 +63,7 @@ def test_pictures_of_an_attack():
     figure = attack_pictures({"GD": shown}, colour, ("a", "b", "c"))
     image, difference, attacked, scores = figure.axes
     assert image.get_title() == f"image: {'abc'[attack.clean_class]}" and image.get_ylabel() == "GD"
-    assert difference.get_title() == "10 x difference, at most 5.1 / 255"
+    assert difference.get_title() == "10 x difference (max 5.1 / 255)"
     assert np.allclose(difference.images[0].get_array(), 0.7)  # 0.5 + 10 * 0.02
     assert np.allclose(attacked.images[0].get_array(), 0.52)
     heights = [bar.get_height() for bar in scores.patches]

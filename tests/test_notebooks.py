@@ -20,7 +20,8 @@ from lpkit.notebooks import (
 from lpkit.parameters import parameters, values
 
 IDS = notebook_ids()
-WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "sensitivity", "retiming_playground", "stale_training", "torch_pipeline"}
+WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "pprs_beyond", "sensitivity", "retiming_playground", "stale_training",
+                  "torch_pipeline"}
 WITHOUT_RESULTS = {"00_index", "explorer", "pprs_explorer"}
 MOST_CODE_CELLS = 8
 MOST_LINES = 12
@@ -29,6 +30,7 @@ MOST_BYTES = 300_000
 # The smallest change of parameters that must change the results: id -> {name: value}. A notebook without parameters
 # has an empty one.
 VARIATIONS = {
+    "explorer": {"network": "sample4", "processors": 2},
     "lp_fig4_communication": {"batch": 8},
     "lp_table1_sample_network": {"batch": 16},
     "lp_table2_costs": {"array_size": 64},
@@ -47,8 +49,10 @@ VARIATIONS = {
     "retiming_playground": {"graph": "biquad"},
     "torch_pipeline": {"shifts": [0.0, 0.5], "micro_batches": 2, "repeats": 1},
     "pprs_fig1_computation_graph": {"samples": 3},
+    "pprs_fig3_adversarial": {"depths": [4]},
     "pprs_fig2_bubbling": {"K": 2, "Delta": 3, "samples": [1, 2], "depths": [3]},
     "pprs_rates": {"Delta": 5, "sizes": [2, 3]},
+    "pprs_beyond": {"steps": 10, "depth": 6, "problem_depths": [5]},
     "pprs_convex": {"dimension": 10, "seeds": 1, "precisions": [0.1], "samples": [1, 4]},
     "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
 }
