@@ -10,7 +10,6 @@ Subgradients: max(0, t) has 0 at t = 0, and |t| has 0 at t = 0, so that of the p
 coordinates the first one counts (``ties="first"``) or all share evenly (``ties="shared"``).
 """
 
-import math
 import numbers
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ __all__ = ["AttackResult", "L1Check", "LinfAttack"]
 
 REDUCTIONS = ("sum", "mean")
 TIES = ("first", "shared")
+LARGEST = 1e30  # of lambda and the margin: float32 holds what comes of them
 
 
 class L1Check(NamedTuple):
@@ -209,7 +209,11 @@ class LinfAttack:
         ValueError
             If it has another size, or holds NaN or infinity.
         """
-        point = np.asarray(point, dtype=np.float64).reshape(-1)
+        given = np.asarray(point)
+        if given.dtype.kind not in "iuf" or given.shape not in ((self.dimension,), self.image.shape):
+            raise ValueError(f"the point has shape {given.shape} and type {given.dtype}; give numbers of shape "
+                             f"{(self.dimension,)} or {self.image.shape}")  # fmt: skip
+        point = given.astype(np.float64).reshape(-1)
         if point.size != self.dimension or not np.isfinite(point).all():
             raise ValueError(f"the point has {point.size} values, {np.count_nonzero(~np.isfinite(point))} of them not "
                              f"finite; give {self.dimension} finite ones")  # fmt: skip
@@ -252,7 +256,10 @@ class LinfAttack:
 def _checked_image(image, shape):
     """The image as float64 (C, H, W) with all pixels in [0, 1]."""
     try:
-        found = np.array(image, dtype=np.float64)
+        found = np.array(image)
+        if found.dtype.kind == "c":
+            raise TypeError
+        found = found.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"the image is {shown(image)}; give an array of numbers in [0, 1]") from None
     if found.shape != tuple(shape):
@@ -276,6 +283,6 @@ def _class(target, network, count):
 
 
 def _number(value, name):
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is {shown(value)}; it must be a finite number of at least 0")
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+        raise ValueError(f"{name} is {shown(value)}; it must be a finite number of at least 0 and at most {LARGEST:g}")
     return float(value)

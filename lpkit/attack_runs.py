@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.resume import kept
 from lpkit.smoothing import agd, gd, pprs
 from lpkit.traces import Trace
@@ -96,7 +96,10 @@ def attack_runs(attack, *, depths=(20, 200), scale="quick", seeds=(0,), folder=N
         If the scale is unknown, a number is out of range, or the folder cannot be written to.
     """
     grids, progress = settings(scale), progress or _on_terminal
-    depths, seeds = [whole_number(d, "depth") for d in depths], [whole_number(s, "seed", least=0) for s in seeds]
+    if not np.iterable(depths) or not np.iterable(seeds):
+        raise ValueError(f"depths are {shown(depths)} and seeds {shown(seeds)}; give sequences of whole numbers")
+    depths = [whole_number(d, "depth") for d in depths]
+    seeds = list(dict.fromkeys(whole_number(s, "seed", least=0) for s in seeds))  # a seed given twice is run once
     if not depths or not seeds:
         raise ValueError("depths or seeds are empty; give at least one of each")
     jobs = [(method, K, seed, piece, steps(K, depths, scale)) for (method, K), pairs in grids.items()

@@ -9,6 +9,8 @@ import pandas as pd
 
 from lpkit.auto_pprs import auto_pprs
 from lpkit.checks import whole_number
+from lpkit.descent import real
+from lpkit.problems import known
 from lpkit.smoothing import pprs
 
 __all__ = ["against_grid"]
@@ -41,6 +43,11 @@ def against_grid(problem, *, depth, iterations, shares=(0.1, 0.03, 0.01), K=(1, 
         One row a target: `share`, `auto` and `best` (slots, inf if not reached), `ratio` of the two (0 if only the
         automatic choice arrives, NaN if neither does), and the best setting.
 
+    Raises
+    ------
+    ValueError
+        If the optimum or R of the problem is not known, or a number is out of range.
+
     Examples
     --------
     >>> from lpkit.problems import random_max_affine
@@ -48,9 +55,11 @@ def against_grid(problem, *, depth, iterations, shares=(0.1, 0.03, 0.01), K=(1, 
     >>> rows.columns.tolist(), bool(rows.ratio[0] > 0)
     (['share', 'auto', 'best', 'ratio', 'K', 'mu', 'lr', 'gamma'], True)
     """
+    optimum, _ = known(problem, "optimum", "R")
     auto = auto_pprs(problem, iterations, depth=depth, seed=seed)
-    gap = auto.values[0, 0] - problem.optimum
-    targets = [problem.optimum + share * gap for share in shares]
+    gap = auto.values[0, 0] - optimum
+    targets = [optimum + real(share, "share", above=True) * gap for share in shares]
+    longer = real(longer, "longer", above=True)
     own = np.array([auto.time_to_target(target)[0] for target in targets])
     budget = longer * max([*own[np.isfinite(own)], auto.time()[-1] / 2])
     best = [(np.inf, None, None, None, None)] * len(shares)
@@ -67,7 +76,7 @@ def against_grid(problem, *, depth, iterations, shares=(0.1, 0.03, 0.01), K=(1, 
 def _ratio(auto, best):
     if np.isinf(best):
         return np.nan if np.isinf(auto) else 0.0
-    return float(auto / best)
+    return float(auto / best) if best else 1.0  # no time at all: the start is near enough
 
 
 def _grid(problem, depth, budget, samples, momenta, lr, gamma, seed):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "not_installed", "short", "shown", "read_text", "write_atomically",
-           "write_all", "check_writable"]
+__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "not_installed", "short", "shown", "is_file", "read_text",
+           "write_atomically", "write_all", "check_writable"]
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
 LONGEST_SHOWN = 60  # characters of a value in a message
@@ -158,6 +158,20 @@ def _start(name):
     return name[:LONGEST_SHOWN] if isinstance(name, str) else shown(name)
 
 
+def is_file(path):
+    """Whether there is a regular file at `path`; there is none under a name that no system holds.
+
+    Examples
+    --------
+    >>> is_file("x" * 5000)
+    False
+    """
+    try:
+        return Path(path).is_file()
+    except OSError:  # of a name that is too long, a folder that may not be entered
+        return False
+
+
 def read_text(path):
     """Text of the file at `path` (UTF-8, byte order mark removed), never executed or unpickled.
 
@@ -168,8 +182,8 @@ def read_text(path):
         empty.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+    if not is_file(path) and not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {shown(str(path), 200)}; check the path")
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; give a file in it")
     if not path.is_file():  # a device may have no end, and a pipe can be read only once

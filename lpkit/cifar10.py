@@ -15,12 +15,13 @@ import os
 import pickletools
 import re
 import tarfile
+import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from lpkit.checks import choice, not_installed, whole_number, write_all
+from lpkit.checks import choice, is_file, not_installed, read_text, shown, whole_number, write_all
 from lpkit.datasets import CIFAR10_CLASSES, RECORD, cifar10_pixels
 
 __all__ = ["cifar10_image", "data_folder", "download_cifar10"]
@@ -40,12 +41,22 @@ ADVICE = "lpkit data cifar10 downloads it; or give the folder of a copy, or name
 def data_folder(path=None):
     """Folder for data that does not come with lpkit: `path`, else what LPKIT_DATA names, else ``~/.cache/lpkit``.
 
+    Raises
+    ------
+    ValueError
+        If it begins with a home that nobody has, or is no path.
+
     Examples
     --------
     >>> data_folder("copies").name
     'copies'
     """
-    return Path(path or os.environ.get("LPKIT_DATA") or Path.home() / ".cache" / "lpkit").expanduser()
+    given = path or os.environ.get("LPKIT_DATA") or "~/.cache/lpkit"
+    try:
+        return Path(given).expanduser()
+    except (RuntimeError, TypeError):
+        raise ValueError(f"the folder for data is {shown(given)}, and there is no such home or it is no path; "
+                         "give another one, or name it in LPKIT_DATA") from None  # fmt: skip
 
 
 def cifar10_image(index, path=None, *, part="train"):
@@ -80,17 +91,17 @@ of a copy, or name it in LPKIT_DATA
     """
     choice(part, "part", ("train", "test"))
     folder = data_folder(path)
-    if folder.is_file():
+    if is_file(folder):
         return _from_file(folder, index, part)
     number, place = divmod(whole_number(index, f"index of a {part} image", least=0, most=_most(part) - 1), IMAGES)
     name = NAMES[number] if part == "train" else "test_batch"
     for found in (folder / BINARY, folder):
-        if (file := found / f"{name}.bin").is_file():
+        if is_file(file := found / f"{name}.bin"):
             return _binary_image(file, place)
     for found in (folder / PYTHON, folder):
-        if (file := found / name).is_file():
+        if is_file(file := found / name):
             return _python_image(file, place)
-    raise FileNotFoundError(f"there is no CIFAR-10 at {str(folder)!r}; {ADVICE}")
+    raise FileNotFoundError(f"there is no CIFAR-10 at {shown(str(folder), 200)}; {ADVICE}")
 
 
 def download_cifar10(path=None, *, progress=False, url=URL, md5=ARCHIVE_MD5):
@@ -137,12 +148,11 @@ def _from_file(path, index, part):
 
 
 def _binary_image(path, place):
-    content = path.read_bytes()
-    if len(content) != IMAGES * RECORD:
-        raise ValueError(f"{str(path)!r} has {len(content)} bytes; a file of CIFAR-10 has {IMAGES * RECORD}: "
-                         "it was cut off or is another one")  # fmt: skip
-    sums = path.with_name(SUMS)
-    if sums.is_file() and f"{hashlib.sha256(content).hexdigest()}  {path.name}" not in sums.read_text().splitlines():
+    if (size := path.stat().st_size) != IMAGES * RECORD:
+        raise ValueError(f"{str(path)!r} has {size} bytes; a file of CIFAR-10 has {IMAGES * RECORD}: "
+                         "it was cut off or is another one; get it anew")  # fmt: skip
+    content, sums = _content(path), path.with_name(SUMS)
+    if is_file(sums) and f"{hashlib.sha256(content).hexdigest()}  {path.name}" not in read_text(sums).splitlines():
         raise ValueError(f"{str(path)!r} has another SHA-256 than when it was downloaded; delete its folder and run "
                          "lpkit data cifar10")  # fmt: skip
     record = np.frombuffer(content, np.uint8, RECORD, place * RECORD)
@@ -150,14 +160,23 @@ def _binary_image(path, place):
 
 
 def _python_image(path, place):
-    content = path.read_bytes()
+    small = path.stat().st_size <= 2 * IMAGES * RECORD  # a larger one is no file of CIFAR-10, and is not read
+    content = _content(path) if small else b""
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != PYTHON_MD5[path.name]:
-        raise ValueError(f"{str(path)!r} has not the MD5 of CIFAR-10's {path.name}: it was cut off or is another file")
+        raise ValueError(f"{str(path)!r} has not the MD5 of CIFAR-10's {path.name}: it was cut off or is another file; "
+                         "get it anew")  # fmt: skip
     try:
         pixels, labels = _python_arrays(content)
     except Exception as error:  # noqa: BLE001 - pickletools raises nearly anything where there is no pickle
         raise ValueError(f"{str(path)!r} is no file of CIFAR-10's Python version ({error})") from None
     return pixels[place], _checked_label(path, labels[place])
+
+
+def _content(path):
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
 def _python_arrays(content):
@@ -201,7 +220,7 @@ def _members(archive):
     try:
         with tarfile.open(archive, "r:gz") as tar:
             return [_member(tar, f"{BINARY}/{name}.bin") for name in NAMES]
-    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
+    except (tarfile.TarError, zlib.error, KeyError, EOFError, OSError) as error:
         raise ValueError(f"{str(archive)!r} is not the archive of CIFAR-10 ({error}); "
                          "delete it and try again") from None  # fmt: skip
 

@@ -11,7 +11,10 @@ import numpy as np
 import pandas as pd
 
 from lpkit.baselines import decaying_gd
+from lpkit.checks import shown, whole_number
+from lpkit.descent import grid, real
 from lpkit.pipeline_time import pipeline_time
+from lpkit.problems import known
 from lpkit.rates import naive_nonsmooth, pprs_error, pprs_iterations
 from lpkit.smoothing import agd, gd, pprs, theorem_parameters
 
@@ -55,7 +58,10 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
     2   pprs  10  0.10   11.0
     3   pprs  10  0.05   18.0
     """
-    targets, unit = problem.optimum + np.asarray(precisions, dtype=float), problem.R / problem.L
+    optimum, L, R = known(problem, "optimum", "L", "R")
+    precisions = grid(precisions=precisions)[0]["precisions"].tolist()
+    samples, most = [whole_number(K, "samples") for K in samples], whole_number(most, "most")
+    targets, unit = optimum + np.array(precisions), R / L
     until = {"callback": lambda _, values: bool(np.nanmin(values) <= targets.min())}
     single = [gd(problem, most, lr=STEPS * unit, **until), decaying_gd(problem, most, lr=STEPS * unit, **until),
               agd(problem, most, lr=ACCELERATED * unit, **until)]  # fmt: skip
@@ -90,6 +96,7 @@ def theorem_iterations(problem, eps, *, seed=0):
     0     gd   1  0.1     22     100
     1   pprs  20  0.1     47      84
     """
+    known(problem, "optimum", "L", "R")
     until = {"callback": lambda _, values: bool(values[0] <= problem.optimum + eps)}
     single = int(naive_nonsmooth(eps, L=problem.L, R=problem.R)) // 2
     T = int(pprs_iterations(eps, L=problem.L, R=problem.R, dimension=problem.dimension)[0])
@@ -118,7 +125,8 @@ def smooth_iterations(problem, eps, *, samples=(2, 10, 100), gammas=(1e-3, 1e-2,
     >>> rows.drop(columns="gamma").values.tolist()
     [['agd', 1, 0.01, 5.0], ['pprs', 10, 0.01, 5.0]]
     """
-    lr, target = 1 / problem.beta, np.array([problem.optimum + eps])
+    optimum, beta, _ = known(problem, "optimum", "beta", "R")
+    lr, target = 1 / beta, np.array([optimum + real(eps, "eps")])
     rows = [("agd", 1, 0.0, eps, *_first(agd(problem, most, lr=lr, mu="nesterov"), target))]
     for K in samples:
         for gamma in gammas:
@@ -169,6 +177,8 @@ def trial_times(rows, depths):
     >>> trial_times(rows, [1, 20])[["Delta", "slots"]].values.tolist()
     [[1.0, 180.0], [20.0, 522.0]]
     """
+    if not np.iterable(depths) or not len(depths):
+        raise ValueError(f"depths are {shown(depths)}; give at least one whole number, in a list")
     timed = rows.assign(Delta=[list(depths)] * len(rows)).explode("Delta", ignore_index=True).astype({"Delta": int})
     return timed.assign(slots=timed["steps"] * [pipeline_time(1, *pair) for pair in zip(timed["K"], timed["Delta"])])
 
@@ -183,7 +193,8 @@ def errors_and_bounds(problem, iterations, *, seeds=10):
     >>> rows["bound"].tolist(), bool((rows["error"] < rows["bound"]).all())
     ([0.8, 0.8, 0.8], True)
     """
-    rows = []
+    known(problem, "optimum", "L", "R")
+    rows, seeds = [], whole_number(seeds, "seeds")
     for T in iterations:
         chosen = theorem_parameters(T, problem.L, problem.R, problem.dimension)
         bound = float(pprs_error(T, L=problem.L, R=problem.R, dimension=problem.dimension))

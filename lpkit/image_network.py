@@ -110,7 +110,10 @@ class ImageNetwork:
 
     def __post_init__(self):
         check_parameters(self.layers, self.parameters)
-        channels = self.input_shape[0]
+        channels, count = self.input_shape[0], self.layers[-1].op.out_features
+        named = isinstance(self.classes, (tuple, list)) and len(self.classes) == count
+        if self.classes is not None and not named:
+            raise ValueError(f"classes are {shown(self.classes)}; give one name for each of {count} scores, or None")
         for name, least in (("mean", -np.inf), ("deviation", 0)):
             values = np.asarray(getattr(self, name), dtype=float)
             if values.shape != (channels,) or not np.isfinite(values).all() or values.min() <= least:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpkit.checks import not_installed, shown, unknown_name, whole_number
+from lpkit.checks import is_file, not_installed, shown, unknown_name, whole_number
 from lpkit.cifar10 import cifar10_image
 from lpkit.datasets import CIFAR10_CLASSES
 
@@ -27,6 +27,7 @@ SAMPLE = "matplotlib:grace_hopper.jpg"  # matplotlib is always there; the pictur
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 PACKAGES = {"matplotlib": ("matplotlib", "mpl-data/sample_data"), "scikit-learn": ("sklearn.datasets", "images")}
 MOST_PIXELS = 2**26
+WIDE = ("I", "F")  # Pillow's modes of more than 8 bits, which it would cut off at 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +96,9 @@ def _packaged(package, name):
 
 def _pixels(path, size):
     """The middle of a picture file, (3, size, size) in [0, 1]."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no picture {str(path)!r}; give a picture file, cifar10:INDEX or {SAMPLE}")
+    if not is_file(path):
+        raise FileNotFoundError(f"there is no picture {shown(str(path), 200)}; give a picture file, cifar10:INDEX or "
+                                f"{SAMPLE}")  # fmt: skip
     try:
         pillow, edit = importlib.import_module("PIL.Image"), importlib.import_module("PIL.ImageOps")
     except ImportError:
@@ -106,6 +108,8 @@ def _pixels(path, size):
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(path, formats=FORMATS) as found:
                 _check_size(found.size)
+                if found.mode.split(";")[0] in WIDE:
+                    raise ValueError("it has more than 8 bits a channel; save it with 8")
                 upright = edit.exif_transpose(found).convert("RGB")
     except Exception as error:  # noqa: BLE001 - damaged pictures raise nearly anything
         why = " ".join(str(error).split())[:160] or type(error).__name__

@@ -21,7 +21,7 @@ from lpkit.checks import shown, whole_number
 from lpkit.descent import MOST_NUMBERS, PROTOCOL, point, real
 from lpkit.prox import linf_prox
 
-__all__ = ["Problem", "finite_sum", "linf_penalised", "max_affine", "random_max_affine"]
+__all__ = ["Problem", "finite_sum", "known", "linf_penalised", "max_affine", "random_max_affine"]
 
 BLOCK = 256  # points at once; more leave the cache, and new large arrays cost more than what is done with them
 
@@ -280,6 +280,26 @@ def linf_penalised(loss, weight, *, centre=None, **known):
                    lambda x: loss.value(x) + penalty(x), loss.start, loss=loss, prox=prox, penalty=penalty,
                    L=None if getattr(loss, "L", None) is None else loss.L + weight, depth=getattr(loss, "depth", 1),
                    samples=getattr(loss, "samples", 1), **known)  # fmt: skip
+
+
+def known(problem, *names):
+    """The named fields of a problem, all of which must be known.
+
+    Raises
+    ------
+    ValueError
+        If one is missing.
+
+    Examples
+    --------
+    >>> known(max_affine([[1.0]], [1.0], optimum=0.0), "L", "optimum")
+    [1.0, 0.0]
+    """
+    values = [getattr(problem, name, None) for name in names]
+    if missing := [name for name, value in zip(names, values) if value is None]:
+        raise ValueError(f"{', '.join(missing)} of the problem {shown(getattr(problem, 'name', problem))} is not "
+                         "known; give a problem that states it")  # fmt: skip
+    return values
 
 
 def _check_protocol(problem, name):

@@ -76,7 +76,7 @@ def _floats(points, sizes):
     points, sizes = np.asarray(points), np.asarray(sizes)
     fits = points.ndim == 2 and points.shape[1] and sizes.shape in ((), (1,), (len(points),))
     if not fits or points.dtype.kind not in "iuf" or sizes.dtype.kind not in "iuf":
-        raise ValueError(f"points have shape {points.shape} and type {points.dtype}, their sizes shape {sizes.shape} and "
-                         f"type {sizes.dtype}; give numbers of shape (n, d), and one size or n")  # fmt: skip
+        raise ValueError(f"points have shape {points.shape} and type {points.dtype}, their sizes shape {sizes.shape} "
+                         f"and type {sizes.dtype}; give numbers of shape (n, d), and one size or n")  # fmt: skip
     points = points if points.dtype.kind == "f" else points.astype(float)
     return points, np.broadcast_to(sizes.astype(points.dtype), len(points))[:, None]

@@ -18,6 +18,7 @@ from lpkit.publish import versions
 
 __all__ = ["kept", "runs_folder"]
 
+RESERVED = {"file", "allow_pickle"}  # arguments of numpy.savez
 DIGEST = hashlib.sha256().digest_size
 
 
@@ -53,7 +54,8 @@ def kept(name, parameters, compute, *, folder=None):
     Raises
     ------
     ValueError
-        If the name or the parameters cannot be used, or the folder cannot be written to (before anything is computed).
+        If the name, the parameters or what was computed cannot be used, or the folder cannot be written to (before
+        anything is computed).
 
     Examples
     --------
@@ -68,9 +70,8 @@ def kept(name, parameters, compute, *, folder=None):
     found = _read(path)
     if found is None:
         check_writable(path)
-        found = {key: np.asarray(array) for key, array in compute().items()}
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **found)
+        found, stream = _arrays(compute()), io.BytesIO()
+        np.savez(stream, **found)
         write_atomically(path, hashlib.sha256(stream.getvalue()).digest() + stream.getvalue())
     return found
 
@@ -85,6 +86,18 @@ def _file_name(name, parameters):
     return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
 
+def _arrays(result):
+    """What was computed, as arrays that numpy can write without pickling."""
+    if not isinstance(result, dict) or not all(isinstance(key, str) for key in result) or RESERVED & set(result):
+        raise ValueError(f"what was computed is {shown(result)}; give a dict of arrays, by names other than "
+                         f"{', '.join(sorted(RESERVED))}")  # fmt: skip
+    arrays = {key: np.asarray(array) for key, array in result.items()}
+    for key, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"{shown(key)} of what was computed holds objects; give arrays of numbers")
+    return arrays
+
+
 def _read(path):
     """The arrays in the file, or None if there is none that is whole."""
     try:
@@ -93,5 +106,8 @@ def _read(path):
         return None
     if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
         return None
-    with np.load(io.BytesIO(content[DIGEST:]), allow_pickle=False) as arrays:
-        return dict(arrays)
+    try:
+        with np.load(io.BytesIO(content[DIGEST:]), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except Exception:  # noqa: BLE001 - a file with the right digest that is no such archive was not written here
+        return None

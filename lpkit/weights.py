@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lpkit import paths
-from lpkit.checks import write_atomically
+from lpkit.checks import is_file, shown, write_atomically
 from lpkit.layerwise import Parameters, chain_layers, weight_shape
 
 __all__ = ["ALEXNET_SHA256", "checked_weights", "read_parameters", "write_parameters"]
@@ -22,6 +22,8 @@ __all__ = ["ALEXNET_SHA256", "checked_weights", "read_parameters", "write_parame
 ALEXNET_SHA256 = "9ccaa09a2d0884e64710583d5850ffa58dbc0e207fc774b4fbad0861486424a2"
 TYPES = ("float16", "float32", "float64")
 HEADER = 4096  # bytes of a .npy header, at most
+LARGEST_FILE = 2**32  # bytes, of a file that is read whole
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others ask for memory as the file claims
 
 
 def checked_weights(path=None, *, sha256=ALEXNET_SHA256):
@@ -90,9 +92,14 @@ def write_parameters(path, network, parameters, *, dtype=np.float16):
 
 
 def _bytes(path):
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r} with weights; check the path")
-    return path.read_bytes()
+    if not is_file(path):
+        raise FileNotFoundError(f"there is no file {shown(str(path), 200)} with weights; check the path")
+    if (size := path.stat().st_size) > LARGEST_FILE:
+        raise ValueError(f"{str(path)!r} has {size:,} bytes; files of at most {LARGEST_FILE:,} bytes are read")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
 def _wanted(network):
@@ -124,13 +131,16 @@ def _array(archive, member, kind, shape):
         raise ValueError(f"{member.filename[:40]} stands where a {kind} of shape {shape} is needed")
     if member.file_size > 8 * math.prod(shape) + HEADER:
         raise ValueError(f"{member.filename[:40]} has {member.file_size} bytes, too many for the shape {shape}")
+    if member.compress_type not in COMPRESSIONS:
+        raise ValueError(f"{member.filename[:40]} is compressed in another way than numpy does it")
     file = io.BytesIO(archive.read(member))
     version = np.lib.format.read_magic(file)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     found, fortran, dtype = read_header(file)
     if found != shape or fortran or dtype.name not in TYPES:
         raise ValueError(f"{member.filename[:40]} is {dtype.name} of shape {found}; {shape} is needed")
-    array = np.frombuffer(file.read(), dtype).reshape(shape).astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large is infinite, and refused below
+        array = np.frombuffer(file.read(), dtype).reshape(shape).astype(np.float32)
     if not np.isfinite(array).all():
-        raise ValueError(f"{member.filename[:40]} holds NaN or infinity")
+        raise ValueError(f"{member.filename[:40]} holds NaN or infinity, or numbers too large for float32")
     return array

@@ -29,7 +29,7 @@ def node(parents, size=1):
     (lambda: ComputationGraph(2, {"a": node(("z",))}), "node 'a' reads 'z', which does not come before it"),
     (lambda: ComputationGraph(2, {"a": node(("x",), 2)}), "the last node gives 2 numbers; it must give 1, the value"),
     (lambda: ComputationGraph(2, {"a": node(("x",)), "b": node(("x",))}), "the graph has 2 leaves"),
-    (lambda: l1_chain(3).graph.value_and_subgradient(np.zeros(3)), "points have shape (3,) and type float64; the graph"),
+    (lambda: l1_chain(3).graph.value_and_subgradient(np.zeros(3)), "points have shape (3,) and type float64; the"),
     (lambda: split_chain(2, None, None, 0), "depth is 0; it must be a whole number from 1 to 1000000"),
     (lambda: l1_chain(3, depth=2**40), "depth is 1099511627776; it must be a whole number from 1 to 1000000"),
 ])  # fmt: skip
