@@ -47,7 +47,7 @@ def loss_against_time(curves, *, start=None, log=False, title=""):
     """
     grids = list(curves["grid"].unique()) if "grid" in curves else [None]
     depths, names = sorted(curves["Delta"].unique()), list(dict.fromkeys(curves["name"]))
-    figure, axes = new_figure(len(grids), len(depths), size=(max(6.4, 3.1 * len(depths) + 0.6), 2.0 * len(grids) + 0.9),
+    figure, axes = new_figure(len(grids), len(depths), size=(max(6.4, 3.0 * len(depths) + 0.5), 1.95 * len(grids) + 0.9),
                               sharey=True)  # fmt: skip
     shades = _shades(names)
     for row, grid in zip(axes, grids):
@@ -154,7 +154,7 @@ def _law(axis, frame, weight):
 
 @styled
 def attack_pictures(results, untouched, classes, *, title=""):
-    """Rows of: the image, ten times the difference, the attacked image, and the scores before and after.
+    """The image, ten times the difference that each method made, the image attacked by the last, and the scores.
 
     Parameters
     ----------
@@ -162,35 +162,37 @@ def attack_pictures(results, untouched, classes, *, title=""):
     untouched : array (C, H, W)
     classes : sequence of str
     """
-    figure, axes = new_figure(len(results), 4, size=(6.6, 1.7 * len(results) + 0.3),
-                              gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})  # fmt: skip
-    for (name, result), row in zip(results.items(), axes):
-        _pictures(row, result, untouched, classes)
-        row[0].set_ylabel(name)
-        row[3].legend(fontsize=7, loc="best")
+    figure, (axes,) = new_figure(1, len(results) + 3, size=(1.75 * len(results) + 6.1, 2.45),
+                                 gridspec_kw={"width_ratios": [1] * (len(results) + 2) + [1.9]})  # fmt: skip
+    last = list(results.values())[-1]
+    _picture(axes[0], f"image:\n{classes[int(last.clean_scores.argmax())]}", untouched)
+    for axis, (name, result) in zip(axes[1:], results.items()):
+        away = 0.5 + 10 * (result.image - untouched)
+        _picture(axis, f"10 x difference\n{name}\nmax {result.linf_255:.1f} / 255", away)
+    _picture(axes[-2], f"attacked by\n{list(results)[-1]}:\n{classes[last.predicted]}", last.clipped)
+    scores = {"before": last.clean_scores} | {f"after {name}": result.scores for name, result in results.items()}
+    _bars(axes[-1], scores, classes)
     if title:
         figure.suptitle(title, fontsize=10)
     return figure
 
 
-def _pictures(row, result, untouched, classes):
-    away = result.image - untouched
-    shown = {
-        f"image: {classes[int(result.clean_scores.argmax())]}": untouched,
-        f"10 x difference (max {result.linf_255:.1f} / 255)": 0.5 + 10 * away,
-        f"attacked: {classes[result.predicted]}": result.clipped,
-    }
-    for axis, (name, picture) in zip(row, shown.items()):
-        axis.imshow(np.clip(picture, 0, 1).transpose(1, 2, 0), interpolation="nearest")
-        axis.set_title(name, fontsize=6.5)
-        axis.set(xticks=[], yticks=[])
-        axis.grid(visible=False)
-    place = np.arange(len(classes))
-    row[3].bar(place - 0.2, result.clean_scores, width=0.4, color="#999999", label="before")
-    row[3].bar(place + 0.2, result.scores, width=0.4, color="#D55E00", label="after")
-    row[3].set_xticks(place, classes, rotation=60, fontsize=7)
-    row[3].set_title("scores", fontsize=8)
-    row[3].grid(axis="x", visible=False)
+def _picture(axis, name, pixels):
+    axis.imshow(np.clip(pixels, 0, 1).transpose(1, 2, 0), interpolation="nearest")
+    axis.set_title(name, fontsize=7)
+    axis.set(xticks=[], yticks=[])
+    axis.grid(visible=False)
+
+
+def _bars(axis, scores, classes):
+    place, width = np.arange(len(classes)), 0.8 / len(scores)
+    shades = ["#BBBBBB", *(SHADES.get(name.removeprefix("after "), "#CC79A7") for name in list(scores)[1:])]
+    for i, ((name, values), shade) in enumerate(zip(scores.items(), shades)):
+        axis.bar(place + (i - (len(scores) - 1) / 2) * width, values, width=width, color=shade, label=name)
+    axis.set_xticks(place, classes, rotation=60, fontsize=7)
+    axis.set_title("scores", fontsize=7)
+    axis.grid(axis="x", visible=False)
+    axis.legend(fontsize=6.5, loc="upper left")
 
 
 @styled

@@ -60,14 +60,16 @@ def test_pictures_of_an_attack():
     colour = np.repeat(attack.image, 3, axis=0)
     moved = attack.result(attack.start + 0.02)
     shown = type(moved)(**{**vars(moved), "image": colour + 0.02, "clipped": colour + 0.02})
-    figure = attack_pictures({"GD": shown}, colour, ("a", "b", "c"))
-    image, difference, attacked, scores = figure.axes
-    assert image.get_title() == f"image: {'abc'[attack.clean_class]}" and image.get_ylabel() == "GD"
-    assert difference.get_title() == "10 x difference (max 5.1 / 255)"
-    assert np.allclose(difference.images[0].get_array(), 0.7)  # 0.5 + 10 * 0.02
+    figure = attack_pictures({"GD": shown, "AGD": shown}, colour, ("a", "b", "c"))
+    image, *differences, attacked, scores = figure.axes
+    assert image.get_title() == f"image:\n{'abc'[attack.clean_class]}"
+    assert [axis.get_title() for axis in differences] == [
+        f"10 x difference\n{name}\nmax 5.1 / 255" for name in ("GD", "AGD")]  # fmt: skip
+    assert np.allclose(differences[0].images[0].get_array(), 0.7)  # 0.5 + 10 * 0.02
     assert np.allclose(attacked.images[0].get_array(), 0.52)
+    assert attacked.get_title() == f"attacked by\nAGD:\n{'abc'[moved.predicted]}"
     heights = [bar.get_height() for bar in scores.patches]
-    assert heights == pytest.approx([*moved.clean_scores, *moved.scores])
+    assert heights == pytest.approx([*moved.clean_scores, *moved.scores, *moved.scores])
 
 
 def test_strips():
