@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lpkit.checks import shown, write_all
 from lpkit.costs import LAYERS
-from lpkit.explore_state import VIEWS, State, call_of, command_of
+from lpkit.explore_calls import call_of, command_of
+from lpkit.explore_state import VIEWS, State
 from lpkit.explore_tables import cases_of, table_of
 from lpkit.explore_text import text_of
 from lpkit.explore_views import DPI, SIZE, draw, empty_png, png, svg
@@ -147,13 +148,14 @@ def _widgets():
 
 
 def _controls(widgets, state):
-    """Field of the state to its control, in the order in which they stand; the two for the network, and the view last."""
+    """Field of the state to its control, in the order in which they stand; two for the network, the view last."""
     own = state.network not in NETWORKS
     words = {"description_width": "120px"}
     wide = widgets.Layout(width="430px")
 
     def menu(name, label, options):
-        return widgets.Dropdown(options=options, value=getattr(state, name), description=label, style=words, layout=wide)
+        return widgets.Dropdown(options=options, value=getattr(state, name), description=label, style=words,
+                                layout=wide)  # fmt: skip
 
     def slider(name, label, values, unit):
         value = FREE if getattr(state, name) is None else getattr(state, name)
@@ -196,7 +198,8 @@ def _asked(controls):
     file = said.pop("file")
     if said["network"] == OWN:
         if not file.strip():
-            raise ValueError(f"no file is named; write its path into the line {OWN!r} and press Enter, or choose a network")
+            raise ValueError(f"no file is named; write its path into the line {OWN!r} and press Enter, or choose a "
+                             "network")  # fmt: skip
         said["network"] = file
     return State(**said | {"bandwidth": None if said["bandwidth"] == FREE else said["bandwidth"]})
 

@@ -43,8 +43,8 @@ def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", 
     """
     if not words:
         return
-    shared = dict(offsets=[place for _, place in words], offset_transform=at or axis.transData, edgecolor="none",
-                  transform=Affine2D().scale(axis.figure.dpi / 72), clip_on=False)  # fmt: skip
+    shared = {"offsets": [place for _, place in words], "offset_transform": at or axis.transData, "edgecolor": "none",
+              "transform": Affine2D().scale(1 / 72) + axis.figure.dpi_scale_trans, "clip_on": False}  # fmt: skip
     if halo:
         discs = [Path.circle((0, 0), 0.58 * size * (1 + 0.35 * max(len(text) - 2, 0))) for text, _ in words]
         axis.add_collection(PathCollection(discs, facecolor="white", zorder=4, **shared), autolim=False)
@@ -67,7 +67,7 @@ def tick_names(axis, places, names, *, side="x", size=8.5, turn=0):
     rows = [name.split("\n") for name in names]
     for line in range(max(map(len, rows), default=0)):
         words = [(row[line], place) for row, place in zip(rows, places) if line < len(row)]
-        down = (0, -(10 + 13 * line) / 72) if side == "x" and not turn else (0, -5 / 72) if side == "x" else (-5 / 72, 0)
+        down = (0, -(9 + 11 * line) / 72) if side == "x" and not turn else (0, -5 / 72) if side == "x" else (-5 / 72, 0)
         shift = ScaledTranslation(*down, axis.figure.dpi_scale_trans)
         data, axes = axis.transData, axis.transAxes
         at = blended_transform_factory(*((data, axes) if side == "x" else (axes, data))) + shift

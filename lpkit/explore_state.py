@@ -1,10 +1,9 @@
 """What an explorer shows, as one value: the network, the array, the plan asked for, and the view of it.
 
-A `State` says everything, so a picture can be drawn, described and repeated from it alone: its costs and its plan come
-from here, and the Python call and the command that give the same plan. Costs and plans once made are remembered.
+A `State` says everything, so a picture can be drawn, described and repeated from it alone; its costs, its plan and its
+timeline come from here, and are remembered once made.
 """
 
-import shlex
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from numbers import Real
@@ -18,9 +17,9 @@ from lpkit.products import DELTAS, G_FORMS
 from lpkit.schedule import schedule
 from lpkit.sources import kind_of, layer_costs
 from lpkit.sweep import OPTIONS
-from lpkit.systolic import DATAFLOWS, Array
+from lpkit.systolic import DATAFLOWS
 
-__all__ = ["VIEWS", "State", "call_of", "command_of", "costs_of", "differences", "is_measured", "layers_of", "plan_of",
+__all__ = ["COSTING", "VIEWS", "State", "choices_of", "costs_of", "differences", "is_measured", "layers_of", "plan_of",
            "timeline_of"]
 
 VIEWS = ("loads", "speedup", "timeline", "communication", "utilisation", "graph")
@@ -123,7 +122,7 @@ def costs_of(state):
     >>> costs_of(State("sample4")).name
     'sample4 on 32x32 ws, batch 32'
     """
-    return _costs(state.network, _stamp(state.network), _choices(state))
+    return _costs(state.network, _stamp(state.network), choices_of(state))
 
 
 def plan_of(state, processors=None):
@@ -140,7 +139,7 @@ def plan_of(state, processors=None):
     13953910
     """
     asked = state.processors if processors is None else processors
-    return _plan(state.network, _stamp(state.network), _choices(state), asked, state.planner)
+    return _plan(state.network, _stamp(state.network), choices_of(state), asked, state.planner)
 
 
 def timeline_of(state):
@@ -164,7 +163,7 @@ def layers_of(state):
     ValueError
         If the file holds measured times, of which nobody knows on what they ran.
     """
-    return _layers(state.network, _stamp(state.network), _choices(state))
+    return _layers(state.network, _stamp(state.network), choices_of(state))
 
 
 def is_measured(state):
@@ -184,67 +183,6 @@ def differences(state, other):
     return tuple(name for name in names if getattr(state, name) != getattr(other, name))
 
 
-def call_of(state):
-    """The Python expression whose value is the plan, or in its view the timeline.
-
-    It knows ``import lpkit as lp`` and, where the network is a file, ``from lpkit.sources import layer_costs``.
-
-    Examples
-    --------
-    >>> call_of(State("sample4", rows=64, processors=3))
-    "lp.plan(lp.costs('sample4', lp.Array(64, 32)), 3)"
-    """
-    options = OPTIONS.get(state.planner, {})
-    named = [repr(state.planner)] if state.planner != "optimal" else []
-    made = _call("lp.plan", _costs_call(state), state.processors, *named, **{n: repr(v) for n, v in options.items()})
-    if state.view != "timeline":
-        return made
-    line = timeline_of(state)
-    rate = {} if state.bandwidth is None else {"bandwidth": state.bandwidth}
-    return _call("lp.schedule", made, repr(line.schedule), line.batches, **rate)
-
-
-def _costs_call(state):
-    default, built_in = State(), state.network in NETWORKS
-    changed = {name: getattr(state, name) for name in COSTING[3:] if getattr(state, name) != getattr(default, name)}
-    if built_in:
-        flow = [repr(state.dataflow)] if state.dataflow != "ws" else []
-        array = _call("lp.Array", state.rows, state.columns, *flow)
-        array = [] if array == "lp.Array(32, 32)" else [array]
-        return _call("lp.costs", repr(state.network), *array, **{name: repr(value) for name, value in changed.items()})
-    given = {name: repr(value) for name, value in _choices(state)}
-    return _call("layer_costs", repr(state.network), **given)
-
-
-def _call(name, *values, **named):
-    return f"{name}({', '.join([*map(str, values), *(f'{key}={value}' for key, value in named.items())])})"
-
-
-def command_of(state):
-    """The shell command that prints the same plan; in the view of the timeline with the schedule.
-
-    Examples
-    --------
-    >>> command_of(State("sample4", batch=8, processors=3, first_layer_delta=True))
-    'lpkit plan sample4 --processors 3 --batch 8 --first-layer-delta'
-    """
-    default = State()
-    words = ["lpkit", "plan", state.network, "--processors", str(state.processors)]
-    words += ["--planner", state.planner] if state.planner != default.planner else []
-    if not is_measured(state):
-        square = (state.rows, state.columns) == (default.rows, default.columns)
-        words += [] if square else ["--array", f"{state.rows}x{state.columns}"]
-        names = {"batch": "--batch", "dataflow": "--dataflow", "delta": "--delta", "G": "--g-form", "layers": "--layers"}
-        words += [word for name, option in names.items() if getattr(state, name) != getattr(default, name)
-                  for word in (option, str(getattr(state, name)))]  # fmt: skip
-        words += ["--first-layer-delta"] if state.first_layer_delta else []
-    if state.view == "timeline":
-        line = timeline_of(state)
-        words += ["--schedule", line.schedule, "--batches", str(line.batches)]
-        words += ["--bandwidth", str(state.bandwidth)] if state.bandwidth is not None else []
-    return shlex.join(words)
-
-
 # Remembered
 
 
@@ -256,8 +194,14 @@ def _stamp(name):
     return found.st_mtime_ns, found.st_size
 
 
-def _choices(state):
-    """What `layer_costs` is given, as something to look up."""
+def choices_of(state):
+    """What `lpkit.sources.layer_costs` is given, as pairs of name and value.
+
+    Examples
+    --------
+    >>> choices_of(State(rows=64))[:2]
+    (('array', '64x32'), ('dataflow', 'ws'))
+    """
     if state.network not in NETWORKS and is_measured(state):
         return ()
     given = {name: getattr(state, name) for name in COSTING[2:]}
@@ -289,8 +233,8 @@ def _timeline(state, stamp):
 def _layers(name, stamp, choices):
     given, kind = dict(choices), kind_of(name)
     if kind == "graph":
-        raise ValueError(f"{shown(name)} holds measured times, so the array they ran on is not known; choose another view, "
-                         "or a network")  # fmt: skip
+        raise ValueError(f"{shown(name)} holds measured times, so the array they ran on is not known; choose another "
+                         "view, or a network")  # fmt: skip
     kept = set(_costs(name, stamp, choices).layers)
     if kind == "topology":
         from lpkit.interop.scalesim import read_topology
