@@ -47,8 +47,8 @@ def loss_against_time(curves, *, start=None, log=False, title=""):
     """
     grids = list(curves["grid"].unique()) if "grid" in curves else [None]
     depths, names = sorted(curves["Delta"].unique()), list(dict.fromkeys(curves["name"]))
-    figure, axes = new_figure(len(grids), len(depths), size=(max(6.4, 3.0 * len(depths) + 0.5), 1.95 * len(grids) + 0.9),
-                              sharey=True)  # fmt: skip
+    size = max(6.4, 3.0 * len(depths) + 0.5), 1.95 * len(grids) + 0.9
+    figure, axes = new_figure(len(grids), len(depths), size=size, sharey=True)
     shades = _shades(names)
     for row, grid in zip(axes, grids):
         for axis, depth in zip(row, depths):
