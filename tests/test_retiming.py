@@ -479,7 +479,7 @@ def test_bad_register_problems_say_why(call, message):
 
 def test_missing_solver_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pylmcf", None)
-    with pytest.raises(ValueError, match=r'pip install "layerpipe-lpkit\[solvers\]", or use solver=\'highs\''):
+    with pytest.raises(ValueError, match=r"pip install '.\[solvers\]' in the clone of lpkit, or use solver='highs'"):
         min_registers(RING, solver="lemon")
 
 
