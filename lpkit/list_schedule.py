@@ -7,7 +7,6 @@ Source: Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Applied Ma
 scheduling; MARS (Wang & Parhi, IEEE Trans. CAD 14, 1995) for priority by loops; LayerPipe (ICCAD 2021), section IV.
 """
 
-from collections import namedtuple
 from heapq import heappop, heappush
 
 import numpy as np
@@ -17,15 +16,14 @@ from lpkit.checks import choice, whole_number
 from lpkit.event_engine import ticks_of
 from lpkit.priorities import priorities
 from lpkit.schedule_input import counted
-from lpkit.timeline import KINDS, Timeline, moved_work
+from lpkit.slots import slots_of
+from lpkit.timeline import KINDS, Timeline
 
 __all__ = ["PRIORITIES", "deltas_first", "list_schedule"]
 
 PRIORITIES = ("critical_loop", "delta_first", "layer_order", "oldest")
 MODELS = {"registered": 2, "1f1b": 1}  # mini-batches under way for each stage that comes after
 DELTAS = tuple(KINDS.index(kind) for kind in ("delta", "delta'", "delta''"))
-
-Task = namedtuple("Task", "kind layer stage time needs")  # of any one mini-batch; needs are places of other tasks
 
 
 def list_schedule(plan, batches=1, *, priority="critical_loop", model="registered", in_turn=True):
@@ -105,27 +103,10 @@ def deltas_first(timeline):
 
 
 def _tasks(plan):
-    """Operations of a mini-batch but updates: all F, then layer by layer back with G before delta."""
-    costs, moved, errors = plan.costs, moved_work(plan), {}  # errors: what makes the error that a layer passes down
-    L, tasks = len(costs), []
-    F, G, delta = (column.tolist() for column in (costs.F, costs.G, costs.delta))
-
-    def add(kind, layer, stage, time, needs):
-        tasks.append(Task(kind, layer, stage, time, tuple(needs)))
-        return len(tasks) - 1
-
-    for l in range(1, L + 1):
-        add("F", l, plan.stage_of(l), F[l - 1], [l - 2] if l > 1 else [])
-    for l in range(L, 0, -1):
-        home, needs = plan.stage_of(l), [*errors.get(l + 1, ()), l - 1]
-        add("G", l, home, G[l - 1], needs)
-        if l in moved:
-            target, amount = moved[l]
-            there = add("delta''", l, target, amount, errors[plan.stages[target - 1].start])
-            errors[l] = [add("delta'", l, home, delta[l - 1] - amount, needs), there]
-        elif l > 1 or delta[0]:
-            errors[l] = [add("delta", l, home, delta[l - 1], needs)]
-    return tasks
+    """Operations of a mini-batch but updates, which come at the end of a G: all F, then back with G before delta."""
+    slots = slots_of(plan, None)
+    place = {n: task for task, n in enumerate(n for n, slot in enumerate(slots) if slot.kind != "U")}
+    return [slots[n]._replace(needs=tuple(place[need] for need in slots[n].needs)) for n in place]
 
 
 def _ranks(plan, tasks, priority):
