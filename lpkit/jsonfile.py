@@ -16,6 +16,7 @@ __all__ = ["exact", "from_exact", "parse_json", "read_json", "to_text"]
 MOST_DIGITS = 400  # of a number: more than any float has
 FRACTION = re.compile(r"-?[0-9]{1,400}/[0-9]{1,400}")
 WIDE = 116  # characters of a list that stays on one line
+TOO_DEEP = "its lists lie in one another too deeply; give a file that lpkit wrote"
 
 
 def read_json(path):
@@ -33,8 +34,11 @@ def read_json(path):
         raise ValueError(f"{str(path)!r}: {error}") from None
 
 
-def parse_json(text):
+def parse_json(text, *, too_deep=TOO_DEEP, **numbers):
     """The value that JSON `text` stands for.
+
+    `too_deep` is what is said of lists in lists without end, and `numbers` are other readers of numbers, as for
+    `json.loads`.
 
     Raises
     ------
@@ -51,13 +55,13 @@ def parse_json(text):
     ...
     ValueError: line 1 is not JSON (Expecting ',' delimiter); the file may have been cut off
     """
+    numbers = {"parse_int": _whole, "parse_float": _float, "parse_constant": _float} | numbers
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats, parse_int=_whole, parse_float=_float,
-                          parse_constant=_float)
+        return json.loads(text, object_pairs_hook=_without_repeats, **numbers)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno} is not JSON ({error.msg}); the file may have been cut off") from None
     except RecursionError:
-        raise ValueError("its lists lie in one another too deeply; give a file that lpkit wrote") from None
+        raise ValueError(too_deep) from None
 
 
 def _without_repeats(pairs):

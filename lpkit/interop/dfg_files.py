@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from lpkit.checks import read_text, short, shown, write_atomically
 from lpkit.flowgraph import DFG
+from lpkit.jsonfile import parse_json
 
 __all__ = ["from_networkx", "read_json", "to_networkx", "write_json"]
 
@@ -36,7 +37,8 @@ def read_json(path):
     """
     text = read_text(path)
     try:
-        return _graph(_parsed(text))
+        return _graph(parse_json(text, too_deep="it is nested too deeply for a graph", parse_int=_whole,
+                                 parse_float=_fraction, parse_constant=_fraction))  # fmt: skip
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -113,26 +115,6 @@ def _attribute(data, name, where):
     if name not in data:
         raise ValueError(f"{where} has no attribute {name!r}; set it, or name the right one")
     return data[name]
-
-
-def _parsed(text):
-    """The object in `text`; numbers that are not whole become Fractions."""
-    try:
-        exact = {"parse_int": _whole, "parse_float": _fraction, "parse_constant": _fraction}
-        return json.loads(text, object_pairs_hook=_without_repeats, **exact)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno} is not JSON ({error.msg}); the file may have been cut off") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply for a graph") from None
-
-
-def _without_repeats(pairs):
-    result = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"the key {shown(key)} is there twice; keep one")
-        result[key] = value
-    return result
 
 
 def _whole(text):
