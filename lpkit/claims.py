@@ -18,11 +18,12 @@ import io
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from inspect import isfunction, signature
 
 import pandas as pd
 
-from lpkit import attack_measures, graph_measures, measures, pprs_measures, schedule_measures
 from lpkit.checks import choice, read_text, unknown_name
 from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
@@ -30,7 +31,7 @@ from lpkit.paths import repository
 
 __all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
 
-MEASURES = (measures, graph_measures, schedule_measures, pprs_measures, attack_measures)
+MEASURES = ("measures", "graph_measures", "schedule_measures", "pprs_measures", "attack_measures")  # modules
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
 VERDICTS = ("reproduced", "reproduced (fitted)", "direction only", "not reproduced", "cannot be checked")
 
@@ -135,9 +136,15 @@ def _number(text, name):
     return value
 
 
+@cache
+def measure_modules():
+    """The modules that hold the measures, imported on first use: the library alone does without them."""
+    return tuple(import_module(f"lpkit.{name}") for name in MEASURES)
+
+
 def _measure(name):
     """The function of that name in one of the modules of measures; None if there is none."""
-    return next((getattr(module, name) for module in MEASURES if hasattr(module, name)), None)
+    return next((getattr(module, name) for module in measure_modules() if hasattr(module, name)), None)
 
 
 def _is_measure(name):

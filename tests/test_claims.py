@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lpkit import measures
-from lpkit.claims import CHECKS, MEASURES, VERDICTS, Claim, claims, read_claims, verdict, verdicts
+from lpkit.claims import CHECKS, VERDICTS, Claim, claims, measure_modules, read_claims, verdict, verdicts
 from lpkit.costs import READINGS, costs
 from lpkit.notebooks import notebook_ids
 from lpkit.summary import gains
@@ -241,7 +241,7 @@ def test_every_claim_has_its_notebook_and_every_notebook_of_the_paper_a_claim():
 
 def measures_of_a_reading():
     """Names of the functions of `measures` for the ledger: public, with the one argument `read`."""
-    return {name for module in MEASURES for name, found in vars(module).items()
+    return {name for module in measure_modules() for name, found in vars(module).items()
             if inspect.isfunction(found) and found.__module__ == module.__name__ and not name.startswith("_")
             and list(inspect.signature(found).parameters) == ["read"]}
 
