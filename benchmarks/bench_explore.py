@@ -11,8 +11,8 @@ import sys
 import time
 
 from lpkit.explore import State, figure_of, text_of
+from lpkit.explore_picture import png
 from lpkit.explore_state import VIEWS, costs_of
-from lpkit.explore_views import png
 
 LIMIT = 0.150  # seconds
 

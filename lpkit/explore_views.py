@@ -5,13 +5,8 @@ figures have a layout engine, which takes several times as long as the drawing i
 collection.
 """
 
-import io
-
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 
@@ -19,6 +14,7 @@ from lpkit.display import engineering, kilobytes
 from lpkit.explore_axes import beside, boxes, legend, say, stage_ticks
 from lpkit.explore_graph import draw_graph
 from lpkit.explore_letters import tick_names
+from lpkit.explore_picture import blank
 from lpkit.explore_state import plan_of
 from lpkit.explore_tables import graph_of, processor_counts
 from lpkit.explore_timeline import draw_timelines
@@ -26,9 +22,8 @@ from lpkit.gantt import LABELS, LOOKS
 from lpkit.gantt_places import corners
 from lpkit.plots import COLORS, styled
 
-__all__ = ["DPI", "SIZE", "draw", "empty_png", "png", "svg"]
+__all__ = ["draw"]
 
-SIZE, DPI = (9.6, 4.5), 100  # inches, dots an inch: 960 x 450 pixels
 CASES = (COLORS["pipedream"], COLORS["algorithm1"])  # colours where cases are told apart by them
 OPS = ("F", "G", "delta")
 
@@ -46,7 +41,7 @@ def draw(cases, table):
 
     Returns
     -------
-    matplotlib Figure, of `SIZE`
+    matplotlib Figure
 
     Examples
     --------
@@ -58,52 +53,10 @@ def draw(cases, table):
     """
     drawn = {"loads": _loads, "speedup": _speedup, "timeline": draw_timelines, "communication": _communication,
              "utilisation": _utilisation, "graph": _graph}  # fmt: skip
-    figure = Figure(figsize=SIZE, dpi=DPI)
+    figure = blank()
     parts = {label: table[table["case"] == label] for label in cases}
     drawn[next(iter(cases.values())).view](figure, cases, parts)
     return figure
-
-
-def png(figure):
-    """The figure as PNG bytes, the same for the same picture.
-
-    Examples
-    --------
-    >>> png(Figure(figsize=(1, 1), dpi=10))[:4]
-    b'\\x89PNG'
-    """
-    stream = io.BytesIO()
-    canvas = FigureCanvasAgg(figure)
-    canvas.print_png(stream, metadata={"Software": None}, pil_kwargs={"compress_level": 1})
-    return stream.getvalue()
-
-
-def svg(figure):
-    """The figure as an SVG document, the same for the same picture.
-
-    Examples
-    --------
-    >>> svg(Figure(figsize=(1, 1))).lstrip()[:5]
-    '<?xml'
-    """
-    stream = io.StringIO()
-    with rc_context({"svg.hashsalt": "lpkit"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
-
-
-@styled
-def empty_png():
-    """The grey picture that stands where none can be drawn.
-
-    Examples
-    --------
-    >>> empty_png() == empty_png()
-    True
-    """
-    figure = Figure(figsize=SIZE, dpi=DPI, facecolor="0.88")
-    figure.text(0.5, 0.5, "no picture: see the line above", ha="center", va="center", color="0.45", fontsize=13)
-    return png(figure)
 
 
 def _loads(figure, cases, parts):

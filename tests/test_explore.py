@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lpkit as lp
-from lpkit import explore
+from lpkit import explore, explore_widgets
 from lpkit.__main__ import cli
 from lpkit.explore import State, call_of, command_of, figure_of, table_for, text_of, write_view
+from lpkit.explore_picture import empty_png, png
 from lpkit.explore_state import COSTING, VIEWS, costs_of, differences, plan_of, timeline_of
 from lpkit.explore_tables import cases_of, graph_of, processor_counts
 from lpkit.explore_text import largest_product
-from lpkit.explore_views import empty_png, png
 from lpkit.retiming import derive
 from lpkit.sources import layer_costs
 
@@ -448,21 +448,21 @@ def test_without_ipywidgets_it_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(explore.importlib, "import_module", missing)
+    monkeypatch.setattr(explore_widgets.importlib, "import_module", missing)
     with pytest.raises(ValueError, match="ipywidgets is not installed; install it with the extra"):
         explore.explorer()
 
 
 def test_showing_gives_no_text_to_compare(monkeypatch):
     shown = []
-    display = explore.importlib.import_module("IPython.display")
+    display = explore_widgets.importlib.import_module("IPython.display")
     monkeypatch.setattr(display, "display", lambda data, raw: shown.append((list(data), raw)))
     explore.show(explore.explorer(network="sample4"))
     assert shown == [(["application/vnd.jupyter.widget-view+json"], True)]
 
 
 def test_memory_is_flat_over_many_redraws(monkeypatch):
-    monkeypatch.setattr("lpkit.explore_views.DPI", 30)
+    monkeypatch.setattr("lpkit.explore_picture.DPI", 30)
     handle = Handle(network="sample4", processors=2, view="graph")
     states = [State("sample4", rows=rows, processors=2, view="graph") for rows in (16, 32)]
 
