@@ -6,6 +6,8 @@ Source: PPRS (NeurIPS 2019), sections 3 and 4, whose bounds are put to trial; th
 """
 
 import math
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,11 +16,14 @@ from lpkit.baselines import decaying_gd
 from lpkit.checks import shown, whole_number
 from lpkit.descent import grid, real
 from lpkit.pipeline_time import pipeline_time
-from lpkit.problems import known
+from lpkit.problems import Problem, known, random_max_affine
 from lpkit.rates import naive_nonsmooth, pprs_error, pprs_iterations
 from lpkit.smoothing import agd, gd, pprs, theorem_parameters
 
-__all__ = ["errors_and_bounds", "fastest", "iterations_to", "smooth_iterations", "theorem_iterations", "trial_times"]
+__all__ = [
+    "Trial", "errors_and_bounds", "fastest", "iterations_to", "random_trial", "smooth_iterations", "theorem_iterations",
+    "trial_times",
+]  # fmt: skip
 
 STEPS = np.logspace(-3, 0, 7)  # in units of R / L, for gradient descent
 ACCELERATED = np.logspace(-4, -1, 7)  # the same with momentum 0.99
@@ -73,6 +78,39 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
         found.append(("pprs", K, _first(trace, targets)))
     return pd.DataFrame([(method, K, eps, steps) for method, K, hits in found for eps, steps in zip(precisions, hits)],
                         columns=["method", "K", "eps", "steps"])  # fmt: skip
+
+
+class Trial(NamedTuple):
+    """A problem, and the steps to each precision with tuned (`iterations_to`) and proved (`theorem_iterations`) settings."""
+
+    problem: Problem
+    tuned: pd.DataFrame
+    proved: pd.DataFrame
+
+
+def random_trial(seed, precisions=(0.05, 0.02, 0.01), *, dimension=100, samples=(1, 2, 10, 100), most=600):
+    """The `Trial` of a random max-affine function of 2 d rows; remembered, so do not change what it holds.
+
+    Parameters
+    ----------
+    seed : int
+        Of the function and of the perturbations.
+    precisions, samples, most
+        As for `iterations_to`.
+
+    Examples
+    --------
+    >>> random_trial(0, [0.1], dimension=20, samples=[10]).tuned["steps"].tolist()
+    [15.0, 11.0]
+    """
+    return _random_trial(seed, tuple(precisions), dimension, tuple(samples), most)
+
+
+@cache
+def _random_trial(seed, precisions, dimension, samples, most):
+    problem = random_max_affine(dimension, 2 * dimension, seed=seed)
+    proved = pd.concat([theorem_iterations(problem, eps, seed=seed) for eps in precisions], ignore_index=True)
+    return Trial(problem, iterations_to(problem, precisions, samples=samples, most=most, seed=seed), proved)
 
 
 def _first(trace, targets):
