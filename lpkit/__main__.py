@@ -339,14 +339,15 @@ def list_(as_json):
 @click.option("-j", "--jobs", default=2, show_default=True, metavar="N", help="Notebooks at a time (1 or 2).")
 @click.option("--out", metavar="DIR", help="Write there instead of figures/ and data/results/.")
 @click.option("--fresh", is_flag=True, help="Do not resume an interrupted batch.")
+@click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Allowed a cell.")
 @AS_JSON
-def figures(ids, pairs, jobs, out, fresh, as_json):
+def figures(ids, pairs, jobs, out, fresh, timeout, as_json):
     """Execute notebooks; write their figures and results; print the verdicts."""
     from lpkit.claims import claims as table
     from lpkit.readme import refresh
     from lpkit.run import run
 
-    batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh)
+    batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh, timeout=timeout)
     if as_json:
         _dump(batch.to_dict())
     if not ids and not pairs and not out and batch.exit_code == 0:

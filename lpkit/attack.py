@@ -10,14 +10,13 @@ Subgradients: max(0, t) has 0 at t = 0, and |t| has 0 at t = 0, so that of the p
 coordinates the first one counts (``ties="first"``) or all share evenly (``ties="shared"``).
 """
 
-import numbers
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpkit.checks import choice, shown, whole_number
+from lpkit.checks import choice, real, shown, whole_number
 from lpkit.prox import linf_prox
 
 __all__ = ["AttackResult", "L1Check", "LinfAttack"]
@@ -119,7 +118,7 @@ class LinfAttack:
         choice(self.reduction, "reduction", REDUCTIONS)
         choice(self.ties, "ties", TIES)
         clean = self.network.scores(image[None])[0]
-        values = {"image": image, "weight": _number(self.weight, "weight"), "margin": _number(self.margin, "margin"),
+        values = {"image": image, "weight": real(self.weight, "weight", most=LARGEST), "margin": real(self.margin, "margin", most=LARGEST),
                   "target": _class(self.target, self.network, len(clean)), "clean_scores": clean}  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -280,9 +279,3 @@ def _class(target, network, count):
             raise ValueError(f"target is {shown(target)}, but the classes of this network have no names; give a number")
         return tuple(network.classes).index(choice(target, "target", tuple(network.classes)))
     return whole_number(target, "target (a class)", least=0, most=count - 1)
-
-
-def _number(value, name):
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= LARGEST:
-        raise ValueError(f"{name} is {shown(value)}; it must be a finite number of at least 0 and at most {LARGEST:g}")
-    return float(value)

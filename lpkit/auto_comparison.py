@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.auto_pprs import auto_pprs
-from lpkit.checks import whole_number
-from lpkit.descent import real
+from lpkit.checks import real, whole_number
 from lpkit.problems import known
 from lpkit.smoothing import pprs
 

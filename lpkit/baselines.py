@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from lpkit.checks import choice, whole_number
-from lpkit.descent import MOST_NUMBERS, MOST_STEPS, descend, grid, mean_subgradients, point, real
+from lpkit.checks import choice, real, whole_number
+from lpkit.descent import MOST_NUMBERS, MOST_STEPS, descend, grid, mean_subgradients, point
 
 __all__ = ["adam", "decaying_gd", "delayed_gd", "fista", "proximal_gradient", "sign_pgd", "streamed"]
 

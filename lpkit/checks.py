@@ -15,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["whole_number", "pair", "choice", "unknown_name", "plain", "not_installed", "short", "shown", "is_file", "read_text",
-           "write_atomically", "write_all", "check_writable"]
+__all__ = [
+    "whole_number", "real", "pair", "choice", "unknown_name", "plain", "not_installed", "short", "shown", "is_file",
+    "read_text", "write_atomically", "write_all", "check_writable",
+]  # fmt: skip
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
 LONGEST_SHOWN = 60  # characters of a value in a message
@@ -49,6 +51,23 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
     if not number or not least <= value <= most or value != int(value):
         raise ValueError(f"{name} is {shown(value)}; it must be a whole number from {least} to {most}")
     return int(value)
+
+
+def real(value, name, *, least=0.0, most=math.inf, above=False):
+    """`value` as a finite float in [least, most], or above `least`.
+
+    Examples
+    --------
+    >>> real(np.float32(0.5), "mu")
+    0.5
+    """
+    value = plain(value)
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not least <= value <= most or (above and value == least):
+        low = f"above {least:g}" if above else f"of at least {least:g}"
+        high = "" if most == math.inf else f" and at most {most:g}"
+        raise ValueError(f"{name} is {shown(value)}; it must be a finite number {low}{high}")
+    return float(value)
 
 
 def plain(value):

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from lpkit.baselines import decaying_gd
-from lpkit.checks import shown, whole_number
-from lpkit.descent import grid, real
+from lpkit.checks import real, shown, whole_number
+from lpkit.descent import grid
 from lpkit.pipeline_time import pipeline_time
 from lpkit.problems import Problem, known, random_max_affine
 from lpkit.rates import naive_nonsmooth, pprs_error, pprs_iterations

@@ -5,11 +5,10 @@ settings; ``state["y"]`` is what is recorded. Problems are known by their protoc
 """
 
 import math
-import numbers
 
 import numpy as np
 
-from lpkit.checks import choice, plain, shown, whole_number
+from lpkit.checks import choice, shown, whole_number
 from lpkit.traces import Trace, flushed
 
 __all__ = ["descend", "grid", "mean_subgradients"]
@@ -233,20 +232,3 @@ def _dtype_name(dtype):
         return str(np.dtype(dtype))
     except TypeError:
         return dtype
-
-
-def real(value, name, *, least=0.0, most=np.inf, above=False):
-    """`value` as a finite float in [least, most], or above `least`.
-
-    Examples
-    --------
-    >>> real(np.float32(0.5), "mu")
-    0.5
-    """
-    value = plain(value)
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
-    if not good or not least <= value <= most or (above and value == least):
-        low = f"above {least:g}" if above else f"of at least {least:g}"
-        high = "" if most == np.inf else f" and at most {most:g}"
-        raise ValueError(f"{name} is {shown(value)}; it must be a finite number {low}{high}")
-    return float(value)

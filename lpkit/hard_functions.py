@@ -11,9 +11,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from lpkit.checks import whole_number
+from lpkit.checks import real, whole_number
 from lpkit.computation_graph import split_chain
-from lpkit.descent import real
 from lpkit.problems import Problem
 
 __all__ = ["l1_chain", "nesterov_max", "nonconvex_chain", "smooth_chain"]

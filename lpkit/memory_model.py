@@ -8,7 +8,9 @@ Source: PPRS (NeurIPS 2019), section 2, Eqs. 5-8; Theorems 1-3 for what is concl
 
 import numpy as np
 
-from lpkit.checks import whole_number
+from lpkit.checks import shown, whole_number
+from lpkit.computation_graph import ComputationGraph
+from lpkit.descent import MOST_NUMBERS
 
 __all__ = ["chain_slots", "coordinates_found", "first_slots"]
 
@@ -38,7 +40,7 @@ def first_slots(graph, *, slots=100_000, leaf_holds_one=True, seed=0):
     Raises
     ------
     ValueError
-        If a number is not whole or out of range.
+        If a number is not whole or out of range, or the graph is None, as that of a problem without one is.
 
     Examples
     --------
@@ -47,6 +49,8 @@ def first_slots(graph, *, slots=100_000, leaf_holds_one=True, seed=0):
     >>> found["x"].tolist(), found["f9"].tolist()
     ([10, 11, 30, 31, 50], [1, 20, 21, 40, 41, 1])
     """
+    if not isinstance(graph, ComputationGraph):
+        raise ValueError(f"graph is {shown(graph)}; give a ComputationGraph, such as that of l1_chain(9).graph")
     slots, rng = whole_number(slots, "slots"), np.random.default_rng(whole_number(seed, "seed", least=0, most=2**63))
     leaf = list(graph.nodes)[-1]
     found = {name: np.full(graph.size(name), -1) for name in ("x", *graph.nodes)}
@@ -123,5 +127,5 @@ def chain_slots(coordinates, depth):
     >>> chain_slots(5, 10).tolist()
     [10, 11, 30, 31, 50]
     """
-    i = np.arange(whole_number(coordinates, "coordinates"))
+    i = np.arange(whole_number(coordinates, "coordinates", most=MOST_NUMBERS))
     return whole_number(depth, "depth", least=2) * (2 * (i // 2) + 1) + i % 2

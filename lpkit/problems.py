@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from lpkit.checks import shown, whole_number
-from lpkit.descent import MOST_NUMBERS, PROTOCOL, point, real
+from lpkit.checks import real, shown, whole_number
+from lpkit.descent import MOST_NUMBERS, PROTOCOL, point
 from lpkit.prox import linf_prox
 
 __all__ = ["Problem", "finite_sum", "known", "linf_penalised", "max_affine", "random_max_affine"]
@@ -26,7 +26,7 @@ __all__ = ["Problem", "finite_sum", "known", "linf_penalised", "max_affine", "ra
 BLOCK = 256  # points at once; more leave the cache, and new large arrays cost more than what is done with them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """A function with what is known of it; `oracle(points)` gives values and subgradients.
 
@@ -115,7 +115,7 @@ def max_affine(slopes, offsets, *, name="max affine", **known):
     offsets : array (rows,)
         The b_i.
     known
-        Other fields of `Problem`, such as `optimum`.
+        Other fields of `Problem`, such as `optimum`; also `L`, if a smaller one is known near the start.
 
     Raises
     ------
@@ -152,7 +152,8 @@ def max_affine(slopes, offsets, *, name="max affine", **known):
         _, columns, shift = typed[x.dtype]
         return abs(x @ columns - shift).max(axis=1)
 
-    return Problem(name, A.shape[1], oracle, evaluate, L=float(np.linalg.norm(A, axis=1).max()), **known)
+    longest = {"L": float(np.linalg.norm(A, axis=1).max())}
+    return Problem(name, A.shape[1], oracle, evaluate, **longest | known)
 
 
 def _largest(residual):

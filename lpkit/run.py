@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lpkit import paths
-from lpkit.checks import shown, whole_number, write_atomically
+from lpkit.checks import real, shown, whole_number, write_atomically
 from lpkit.compare import TOLERANCE, Difference, differences, strays
 from lpkit.deliver import STATE, check_folder, deliver, manifest, sources
 from lpkit.execute import Outcome, Task, execute_all, needs_papermill
@@ -106,6 +106,7 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
     """
     root = paths.repository(root)
     jobs = whole_number(jobs, "jobs", most=MOST_JOBS)
+    timeout = real(timeout, "timeout", above=True)
     needs_papermill()
     chosen = {id: values(id, parameters or {}, root=root) for id in _chosen(ids, root)}
     folder = _folder(out, root)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpkit.checks import shown, whole_number
-from lpkit.descent import MOST_STEPS, descend, grid, mean_subgradients, real
+from lpkit.checks import real, shown, whole_number
+from lpkit.descent import MOST_STEPS, descend, grid, mean_subgradients
 
 __all__ = ["Parameters", "agd", "gd", "nesterov_momentum", "pprs", "theorem_parameters"]
 

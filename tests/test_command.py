@@ -674,6 +674,8 @@ USAGE = [
     ("figures lp_fig7_saturation -p network", "Option '-p' requires 2 arguments"),
     ("figures -j 0", "jobs is 0; it must be a whole number from 1 to 2"),
     ("figures -j 3", "jobs is 3; it must be a whole number from 1 to 2"),
+    ("figures --timeout 0", "timeout is 0.0; it must be a finite number above 0"),
+    ("figures --timeout nan", "timeout is nan; it must be a finite number above 0"),
     ("figures -j two", "Invalid value for '-j'"),
     ("figures lp_fig7_saturation --out {}/empty.csv/out", "cannot write '{}/empty.csv/out/"),
     ("check -j 0", "jobs is 0; it must be a whole number from 1 to 2"),

@@ -8,7 +8,9 @@ import pytest
 from lpkit import rates
 from lpkit.computation_graph import ComputationGraph, GraphNode, split_chain
 from lpkit.hard_functions import l1_chain
+from lpkit.memory_model import chain_slots, first_slots
 from lpkit.pipeline_time import bubbling, pipeline_time
+from lpkit.problems import random_max_affine
 
 
 def node(parents, size=1):
@@ -31,6 +33,8 @@ def node(parents, size=1):
     (lambda: ComputationGraph(2, {"a": node(("x",)), "b": node(("x",))}), "the graph has 2 leaves"),
     (lambda: l1_chain(3).graph.value_and_subgradient(np.zeros(3)), "points have shape (3,) and type float64; the"),
     (lambda: split_chain(2, None, None, 0), "depth is 0; it must be a whole number from 1 to 1000000"),
+    (lambda: first_slots(random_max_affine(3, 5).graph), "graph is None; give a ComputationGraph, such as that of"),
+    (lambda: chain_slots(2**40, 2), "coordinates is 1099511627776; it must be a whole number from 1 to 268435456"),
     (lambda: l1_chain(3, depth=2**40), "depth is 1099511627776; it must be a whole number from 1 to 1000000"),
 ])  # fmt: skip
 def test_bad_input(make, sentence):

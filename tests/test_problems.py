@@ -109,6 +109,11 @@ def test_max_affine_against_a_plain_loop_and_a_linear_programme():
     assert (values >= least.fun).all() and problem.value(least.x[None, :3])[0] == pytest.approx(least.fun)
 
 
+def test_what_is_known_of_max_affine_goes_before_what_is_computed():
+    assert max_affine([[3, 4]], [0]).L == 5
+    assert max_affine([[3, 4]], [0], L=2).L == 2
+
+
 def test_ties_and_kinks_follow_the_conventions():
     tie = max_affine([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
     assert tie.value_and_subgradient(np.zeros((1, 2)))[1].tolist() == [[-1.0, 0.0]]
