@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patches import Circle, FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 
-from lpkit.dfg import operation
+from lpkit.dfg import DFG, operation  # noqa: F401 - examples make a DFG
 from lpkit.plots import COLORS, new_figure, styled
 
 __all__ = ["backprop_places", "circle_places", "delay_curves", "draw_graph", "graph_panels", "loss_curves"]
