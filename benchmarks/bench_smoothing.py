@@ -2,13 +2,16 @@
 
     python benchmarks/bench_smoothing.py
 
-Printed is also the ratio to the bare matrix products of the 250,000 subgradients, in one run. Times are CPU seconds of
-one process, the best of several runs that take turns; set OMP_NUM_THREADS=1 for one core. Exit status 1 if the limit is
-missed.
+Printed is also the ratio to the bare matrix products of the 250,000 subgradients, in one run. Times are CPU seconds on
+one core (unless OMP_NUM_THREADS says otherwise: on matrices of this size a second one mostly waits), the best of several
+runs that take turns. Exit status 1 if the limit is missed.
 """
 
+import os
 import sys
 import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
@@ -17,7 +20,7 @@ from lpkit.baselines import adam, decaying_gd
 from lpkit.problems import random_max_affine
 from lpkit.smoothing import gd, pprs
 
-LIMIT = 1.0  # seconds, in single precision, which is enough for losses of four digits
+LIMIT = 1.0  # seconds, in either precision
 STEPS, K, ROWS, D = 100, 100, 200, 100
 RATES, WIDTHS = np.logspace(-2, 0, 5), np.logspace(-3, -1, 5)
 
@@ -58,8 +61,8 @@ def main():
     for dtype in ("float32", "float64"):
         ratio = best[f"25 settings, {dtype}"] / best[f"products alone, {dtype}"]
         print(f"{dtype}: {ratio:.1f} times the bare products")
-    met = best["25 settings, float32"] <= LIMIT
-    print(f"limit {LIMIT:g} s in float32{'' if met else '   MISSED'}")
+    met = all(best[f"25 settings, {dtype}"] <= LIMIT for dtype in ("float32", "float64"))
+    print(f"limit {LIMIT:g} s{'' if met else '   MISSED'}")
     return 0 if met else 1
 
 
