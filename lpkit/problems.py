@@ -1,13 +1,13 @@
 """Functions to be minimised, known to the optimisers by one protocol only.
 
-A problem is any object with
+A problem is any object with ::
 
     value_and_subgradient(points) -> values (n,), subgradients (n, d)    for points (n, d), float32 or float64
     value(points) -> values (n,)
     dimension, start                                                     d, and an array (d,)
 
 and, where they are known, `optimum`, `minimiser`, `L` (Lipschitz constant), `R` (distance from the start to a
-minimiser), `depth` (Delta), `samples` (terms of a finite sum) and `name`. Conventions: |.| has the subgradient 0 at 0;
+minimiser), `depth` (Delta), `samples` (terms of a finite sum) and `name`. Conventions: ``|.|`` has the subgradient 0 at 0;
 among several largest terms the first one counts.
 """
 
@@ -106,7 +106,7 @@ class Problem:
 
 
 def max_affine(slopes, offsets, *, name="max affine", **known):
-    """max_i |a_i . x - b_i|: convex, non-smooth, Lipschitz with the length of the longest a_i.
+    """``max_i |a_i . x - b_i|``: convex, non-smooth, Lipschitz with the length of the longest a_i.
 
     Parameters
     ----------
@@ -138,15 +138,17 @@ def max_affine(slopes, offsets, *, name="max affine", **known):
     def oracle(x):
         values, subgradients = np.empty(len(x), x.dtype), np.empty_like(x)
         for block in (slice(i, i + BLOCK) for i in range(0, len(x), BLOCK)):
-            values[block], subgradients[block] = largest_row(x[block], *typed[x.dtype])
+            largest_row(x[block], *typed[x.dtype], values[block], subgradients[block])
         return values, subgradients
 
-    def largest_row(x, rows, columns, shift):
+    def largest_row(x, rows, columns, shift, values, subgradients):
         residual = x @ columns
         residual -= shift
         largest = _largest(residual)
         there = residual[np.arange(len(x)), largest]
-        return abs(there), np.sign(there)[:, None] * rows[largest]
+        np.abs(there, out=values)
+        np.take(rows, largest, axis=0, out=subgradients, mode="clip")  # the places are valid: nothing is copied twice
+        subgradients *= np.sign(there)[:, None]
 
     def evaluate(x):
         _, columns, shift = typed[x.dtype]
