@@ -13,8 +13,8 @@ from lpkit.checks import shown, write_all
 from lpkit.explore_picture import DPI, SIZE, empty_png, svg
 from lpkit.publish import DIGITS
 
-__all__ = ["answers", "connect", "ipywidgets", "known_fields", "menu", "panel", "show", "slider",
-           "words", "write_files"]
+__all__ = ["answers", "connect", "ipywidgets", "known_fields", "menu", "offer", "panel", "show", "slider", "words",
+           "write_files"]
 
 
 def ipywidgets():
@@ -74,6 +74,16 @@ def slider(widgets, label, values, value, unit):
                                    **words(widgets))  # fmt: skip
 
 
+def offer(control, values, unit, instead=None):
+    """Let a slider have these values and no others; from another it goes to `instead`, or to the nearest one."""
+    options, old = tuple((unit(known), known) for known in sorted(values)), control.value
+    if control.options == options:
+        return
+    control.options = options
+    nearest = min(values, key=lambda known: abs(known - old))
+    control.value = nearest if nearest == old or instead is None else instead
+
+
 def answers(widgets):
     """What an explorer answers with, by name: error, picture and text; pin, unpin, and where to write.
 
@@ -88,7 +98,8 @@ def answers(widgets):
         "pin": widgets.Button(description="pin this", tooltip="keep this configuration to compare with"),
         "unpin": widgets.Button(description="unpin", disabled=True),
         "folder": widgets.Text(value="explored", description="folder", continuous_update=False),
-        "write": widgets.Button(description="write SVG and CSV", tooltip="picture and data of this view"),
+        "write": widgets.Button(description="write SVG and CSV", tooltip="picture and data of this view",
+                                layout=widgets.Layout(width="auto")),
         "written": widgets.HTML(),
     }  # fmt: skip
 
@@ -97,15 +108,25 @@ def panel(widgets, controls, parts, *, left):
     """Everything in its place: controls in two columns, `left` in the first, the view below them, then the answers."""
     names = list(controls)
     columns = [widgets.VBox([controls[name] for name in part]) for part in (names[:left], names[left:-1])]
-    foot = widgets.HBox([parts[name] for name in ("pin", "unpin", "folder", "write")])
-    return widgets.VBox([widgets.HBox(columns), controls["view"], parts["error"], parts["image"], parts["text"], foot,
-                         parts["written"]])  # fmt: skip
+    foot = [parts[name] for name in ("pin", "unpin", "folder", "write")]
+    rows = [_row(widgets, columns), controls["view"], parts["error"], parts["image"], parts["text"], _row(widgets, foot),
+            parts["written"], widgets.HTML(READOUTS)]  # fmt: skip
+    return widgets.VBox(rows).add_class("lpkit-explorer")
+
+
+def _row(widgets, parts):
+    """Side by side; below each other where the window is too narrow."""
+    return widgets.HBox(parts, layout=widgets.Layout(flex_flow="row wrap"))
+
+
+# Sliders as long as each other, whatever they read: ipywidgets has no width of a readout.
+READOUTS = "<style>.lpkit-explorer .widget-readout {flex: 0 0 130px; min-width: 0; text-align: left}</style>"
 
 
 # What happens
 
 
-def connect(controls, parts, *, asked, drawn, write):
+def connect(controls, parts, *, asked, drawn, write, adapt=None):
     """Redraw at each change, and do what the buttons say.
 
     Parameters
@@ -119,12 +140,24 @@ def connect(controls, parts, *, asked, drawn, write):
         ``drawn(state, pinned)``: PNG bytes and lines of text.
     write : callable
         ``write(state, folder, pinned)``: paths of what it wrote.
+    adapt : callable, optional
+        ``adapt(controls)`` before each redraw, where what one offers depends on another; what it changes is not drawn
+        one by one.
     """
-    pinned = []
+    pinned, busy = [], []
+
+    def adapted():
+        if adapt is not None:
+            adapt(controls)
+        return drawn(asked(controls), *pinned)
 
     def redraw(_=None):
+        if busy:
+            return
+        busy.append(True)
         parts["written"].value = ""
-        _refresh(parts, lambda: drawn(asked(controls), *pinned))
+        _refresh(parts, adapted)
+        busy.clear()
 
     def pin(_):
         pinned[:] = [asked(controls)] if not parts["error"].value else pinned

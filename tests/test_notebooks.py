@@ -52,6 +52,7 @@ VARIATIONS = {
     "pprs_fig3_adversarial": {"depths": [4]},
     "pprs_fig2_bubbling": {"K": 2, "Delta": 3, "samples": [1, 2], "depths": [3]},
     "pprs_rates": {"Delta": 5, "sizes": [2, 3]},
+    "pprs_explorer": {"K": 2, "steps": 40},
     "pprs_beyond": {"steps": 10, "depth": 6, "problem_depths": [5]},
     "pprs_convex": {"dimension": 10, "seeds": 1, "precisions": [0.1], "samples": [1, 4]},
     "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
