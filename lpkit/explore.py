@@ -133,7 +133,8 @@ def _controls(widgets, state):
         "layers": choose("layers", "layers", [(name.replace("_", " "), name) for name in LAYERS]),
         "first_layer_delta": widgets.Checkbox(value=state.first_layer_delta, description="delta of the first layer",
                                               **words(widgets)),
-        "view": widgets.ToggleButtons(options=[(VIEW_NAMES[name], name) for name in VIEWS], value=state.view),
+        "view": widgets.ToggleButtons(options=[(VIEW_NAMES[name], name) for name in VIEWS], value=state.view,
+                                      style={"button_width": "auto"}),
     }  # fmt: skip
 
 

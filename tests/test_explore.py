@@ -345,7 +345,7 @@ class Handle:
         self.parts = {part.description: part for part in all_of(self.ui) if getattr(part, "description", "")}
         self.image = next(part for part in all_of(self.ui) if isinstance(part, widgets.Image))
         self.view = next(part for part in all_of(self.ui) if isinstance(part, widgets.ToggleButtons))
-        self.error, self.text, self.written = (p for p in all_of(self.ui) if isinstance(p, widgets.HTML))
+        self.error, self.text, self.written, _ = (p for p in all_of(self.ui) if isinstance(p, widgets.HTML))
 
     def __getitem__(self, description):
         return self.parts[description]
