@@ -120,7 +120,7 @@ def _row(widgets, parts):
 
 
 # Sliders as long as each other, whatever they read: ipywidgets has no width of a readout.
-READOUTS = "<style>.lpkit-explorer .widget-readout {flex: 0 0 130px; min-width: 0; text-align: left}</style>"
+READOUTS = "<style>.lpkit-explorer .widget-readout {flex: 0 0 120px; margin-left: 12px; text-align: left}</style>"
 
 
 # What happens
