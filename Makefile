@@ -1,4 +1,5 @@
 # make figures: every table, figure and verdict.  make test: everything that is checked.
+# make docs: the site, in docs/_build/html, in an environment of its own.
 # make test-torch: what runs on torch, in an environment of its own; TORCH names the build, such as TORCH=torch==2.13.0+cpu.
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,9 +9,12 @@ TORCH ?= torch==2.13.0
 TORCH_VENV ?= .venv-torch
 TORCH_BIN := $(TORCH_VENV)/bin
 TORCH_READY := $(TORCH_VENV)/.ready
+DOCS_VENV ?= .venv-docs
+DOCS_BIN := $(DOCS_VENV)/bin
+DOCS_READY := $(DOCS_VENV)/.ready
 NBVAL := -p no:doctest -o addopts= -o filterwarnings= --nbval --nbval-current-env --nbval-cell-timeout 300 --nbval-kernel-startup-timeout 120
 
-.PHONY: figures test test-torch setup clean
+.PHONY: figures test test-torch docs setup clean
 
 setup: $(READY)
 
@@ -46,5 +50,16 @@ test-torch: $(TORCH_READY)
 	$(TORCH_BIN)/python -m pytest $(NBVAL) $(TORCH_NOTEBOOKS)
 	$(TORCH_BIN)/python -c 'import sys; from lpkit.run import check; sys.exit(check(sys.argv[1:]).exit_code)' $(notdir $(basename $(TORCH_NOTEBOOKS)))
 
+$(DOCS_READY): pyproject.toml constraints.txt
+	@echo "setting up $(DOCS_VENV) (a minute or two; 650 MB)"
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat -e '.[docs]'
+	@touch $@
+
+# Nothing is executed: notebooks are shown as committed. A warning is an error.
+docs: $(DOCS_READY)
+	@$(DOCS_BIN)/python -m sphinx -W --keep-going -q -c docs . docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) $(TORCH_VENV) .lpkit
+	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) docs/_build .lpkit

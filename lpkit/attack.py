@@ -1,13 +1,15 @@
 """The adversarial attack of PPRS (NeurIPS 2019), section 5, as a problem for the optimisers.
 
+::
+
     f(x~) = sum over i != y of max(0, margin - s_y(x~) + s_i(x~)) + lambda max_j |x~_j - x_j|
 
 y is the class that the image x is to be taken for, s are the scores of a network, and the search starts at x~ = x.
 The sum is what the paper's experiment needs: divided by the number of classes, as PyTorch's MultiMarginLoss does, the
 gradient at x is so small that lambda = 300 makes the untouched image the best one; `LinfAttack.l1_check` shows it.
 
-Subgradients: max(0, t) has 0 at t = 0, and |t| has 0 at t = 0, so that of the penalty is 0 at x. Among several largest
-coordinates the first one counts (``ties="first"``) or all share evenly (``ties="shared"``).
+Subgradients: max(0, t) has 0 at t = 0, and ``|t|`` has 0 at t = 0, so that of the penalty is 0 at x. Among several
+largest coordinates the first one counts (``ties="first"``) or all share evenly (``ties="shared"``).
 """
 
 from dataclasses import dataclass, field
@@ -48,7 +50,7 @@ class AttackResult:
     """What an attack came to: `success` is that the scores of `image` are largest for the target.
 
     `image` is the point itself; `clipped` is what can be shown, in [0, 1], and `clipped_success` its success.
-    `linf_255` is max |x~ - x| in grey levels of 255. Classes are numbers.
+    `linf_255` is ``max |x~ - x|`` in grey levels of 255. Classes are numbers.
     """
 
     success: bool
@@ -177,12 +179,12 @@ class LinfAttack:
         return self._margins(scores).astype(points.dtype), gradients.reshape(points.shape).astype(points.dtype)
 
     def penalty(self, points):
-        """lambda max |x~ - x|, (n,)."""
+        """``lambda max |x~ - x|``, (n,)."""
         points = self._points(points)
         return points.dtype.type(self.weight) * abs(points - self.start.astype(points.dtype)).max(axis=1)
 
     def prox(self, points, steps):
-        """argmin over u of step penalty(u) + |u - point|^2 / 2 for each point: exact."""
+        """``argmin_u  step penalty(u) + |u - point|^2 / 2`` for each point: exact."""
         points = self._points(points)
         middle = self.start.astype(points.dtype)
         return middle + linf_prox(points - middle, self.weight * np.asarray(steps, points.dtype))

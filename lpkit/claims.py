@@ -5,12 +5,17 @@ its first line is ``# claims: N``, by which a ledger that was cut off is noticed
 `measures` holds one function a claim, from a reading (a named set of modelling choices) to a number.
 Verdicts are computed, never written down:
 
-reproduced          the value meets the check within the tolerance
-reproduced (fitted) so it does, but the number had a part in choosing that reading or the reconstructed network
-direction only      it does not, but it lies on the side of `direction` that the sentence speaks of (of a sentence about
-                    all cases: it holds in more than half of them)
-not reproduced      neither
-cannot be checked   the paper does not give what a check needs; the note says what is missing
+reproduced
+    the value meets the check within the tolerance
+reproduced (fitted)
+    so it does, but the number had a part in choosing that reading or the reconstructed network
+direction only
+    it does not, but it lies on the side of `direction` that the sentence speaks of (of a sentence about all cases: it
+    holds in more than half of them)
+not reproduced
+    neither
+cannot be checked
+    the paper does not give what a check needs; the note says what is missing
 """
 
 import csv

@@ -57,10 +57,10 @@ def smooth_chain(coordinates, *, beta=1.0, R=1.0, depth=2):
 
 
 def l1_chain(coordinates, *, L=1.0, R=1.0, depth=2):
-    """The non-smooth chain a (|x_1 - r| + sum |x_i - x_{i+1}|), whose depth no method can hide.
+    """The non-smooth chain ``a (|x_1 - r| + sum |x_i - x_{i+1}|)``, whose depth no method can hide.
 
-    a = L / (2 sqrt n) and r = R / sqrt n; the minimiser has all coordinates r. The subgradient of |.| at 0 is 0: a
-    method that starts at 0 learns of one coordinate at a time.
+    a = L / (2 sqrt n) and r = R / sqrt n; the minimiser has all coordinates r. The subgradient of ``|.|`` at 0 is
+    0: a method that starts at 0 learns of one coordinate at a time.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def _phi(u):
 
 
 def nesterov_max(coordinates, *, dimension=None, L=1.0, R=1.0, depth=1):
-    """Nesterov's hard max: c max(x_1 ... x_k) + alpha |x|^2 / 2.
+    """Nesterov's hard max: ``c max(x_1 ... x_k) + alpha |x|^2 / 2``.
 
     c = L sqrt k / (1 + sqrt k) and alpha = L / (R (1 + sqrt k)): it is
     L-Lipschitz in the ball of radius R around 0, which holds the minimiser, -R/sqrt k in the k coordinates. Of several

@@ -62,7 +62,7 @@ def _is_cell(cell):
 
 
 def title(id, *, root=None):
-    """Title of the notebook `id`: its first line, which must be a ``# `` heading.
+    """Title of the notebook `id`: its first line, which must be a heading that begins with ``#``.
 
     Raises
     ------

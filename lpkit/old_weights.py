@@ -3,13 +3,17 @@
 A fully pipelined graph updates layer l with gradients that are 2 S(l) iterations late, and delta_l multiplies with the
 weights that F_l used 2 S(l) iterations before, so those are stashed. The methods differ in what delta_l is given:
 
-none     nothing is pipelined: plain SGD.
-stash    the derived graph: the very weights of 2 S(l) iterations before, from the stash.
-average  the stash is gone; the old weights are reconstructed from the current ones and a moving average V of the
-         updates: W(n - D) is taken to be W(n) - D V(n), with D = 2 S(l),
-         V(n + 1) = beta V(n) + (1 - beta) (W(n + 1) - W(n)), beta = (D - 1) / (D + 1), V(0) = 0.
-         This beta gives V the mean age, (D - 1) / 2, of the plain mean of the last D updates, which would be exact.
-naive    the stash is gone; delta_l multiplies with the current weights, although F_l used older ones.
+none
+    nothing is pipelined: plain SGD.
+stash
+    the derived graph: the very weights of 2 S(l) iterations before, from the stash.
+average
+    the stash is gone; the old weights are reconstructed from the current ones and a moving average V of the updates:
+    W(n - D) is taken to be W(n) - D V(n), with D = 2 S(l), V(n + 1) = beta V(n) + (1 - beta) (W(n + 1) - W(n)),
+    beta = (D - 1) / (D + 1), V(0) = 0. This beta gives V the mean age, (D - 1) / 2, of the plain mean of the last D
+    updates, which would be exact.
+naive
+    the stash is gone; delta_l multiplies with the current weights, although F_l used older ones.
 
 Sources: LayerPipe (ICCAD 2021), section III; the idea of "average" is that of LayerPipe2, arXiv:2512.08160, of which
 only the abstract was at hand, so the formula above is this package's own and may differ from the paper's.

@@ -24,15 +24,24 @@ __all__ = ["Chain", "fewest_stages", "least_period", "partition_within"]
 class Chain:
     """A chain of L layers in whole units (Python integers: nothing overflows).
 
-    prefix : work of the first i layers, for i = 0..L.
-    caps : delta of each layer that may move.
-    options : for each place i = 0..L-1 a tuple of (end, cap, grain): a stage that starts at or below layer i+1 and ends
-        with layer `end` may pass up to `cap` work to the next stage; any part of it, or with tiles what `grain` makes:
+    Attributes
+    ----------
+    prefix : list
+        Work of the first i layers, for i = 0..L.
+    caps : list
+        delta of each layer that may move.
+    options : list
+        For each place i = 0..L-1 a tuple of (end, cap, grain): a stage that starts at or below layer i+1 and ends with
+        layer `end` may pass up to `cap` work to the next stage; any part of it, or with tiles what `grain` makes:
         multiples of an int, or the members of a sorted list. Each end is an option of the place before it.
-    full : largest cap at the cut after i layers; 0 at both ends.
-    reach : most layers between a place and the end of one of its options; 1 where each delta moves alone.
-    links : time of the link at the cut after i layers, or None.
-    memory : (bytes of the first i layers, for i = 0..L; bytes that a stage holds), or None.
+    full : list
+        Largest cap at the cut after i layers; 0 at both ends.
+    reach : int
+        Most layers between a place and the end of one of its options; 1 where each delta moves alone.
+    links : list or None
+        Time of the link at the cut after i layers.
+    memory : tuple or None
+        Bytes of the first i layers, for i = 0..L, and bytes that a stage holds.
     """
 
     prefix: list

@@ -7,8 +7,8 @@ A problem is any object with ::
     dimension, start                                                     d, and an array (d,)
 
 and, where they are known, `optimum`, `minimiser`, `L` (Lipschitz constant), `R` (distance from the start to a
-minimiser), `depth` (Delta), `samples` (terms of a finite sum) and `name`. Conventions: ``|.|`` has the subgradient 0 at 0;
-among several largest terms the first one counts.
+minimiser), `depth` (Delta), `samples` (terms of a finite sum) and `name`. Conventions: ``|.|`` has the subgradient 0 at
+0; among several largest terms the first one counts.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The exact proximal map of the l_inf norm, by projection on an l1 ball.
 
-prox of s |.|_inf is what a point loses when it is projected on the l1 ball of radius s (Moreau): the largest
+prox of ``s |.|_inf`` is what a point loses when it is projected on the l1 ball of radius s (Moreau): the largest
 coordinates are cut down to one level, the others stay.
 Source: Duchi, Shalev-Shwartz, Singer, Chandra (ICML 2008), Fig. 1, for the projection by sorting.
 """
@@ -45,7 +45,7 @@ def l1_ball_projection(points, radius):
 
 
 def linf_prox(points, steps):
-    """argmin_u  steps |u|_inf + |u - point|^2 / 2, for each point.
+    """``argmin_u  steps |u|_inf + |u - point|^2 / 2``, for each point.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def nonconvex_lower(eps, *, beta=1.0, D=1.0, depth=1):
 def naive_nonconvex(eps, *, beta=1.0, D=1.0, depth=1):
     """Non-convex, beta-smooth, gradient descent with steps 1/beta: 2 Delta ceil(2 beta D / eps^2).
 
-    From min |grad|^2 <= 2 beta D / T.
+    From ``min |grad|^2 <= 2 beta D / T``.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def pprs_upper(eps, *, L=1.0, R=1.0, dimension, depth=1, m=1):
 def pprs_nonconvex(eps, *, gamma, L=1.0, D=1.0, dimension, depth=1):
     """Neither convex nor smooth, PPRS without acceleration: a gradient of f smoothed by gamma of length eps on average.
 
-    Derived, with steps gamma/L: mean |grad|^2 <= 2 L D' / (gamma T) + L^2 / K, where D' = D + 2 gamma L sqrt d. So
+    Derived, with steps gamma/L: ``mean |grad|^2 <= 2 L D' / (gamma T) + L^2 / K``, where D' = D + 2 gamma L sqrt d. So
     T = ceil(4 L D' / (gamma eps^2)), K = ceil(2 L^2 / eps^2), and the time is 2T(K + Delta - 1): depth multiplies the
     first factor only (section 4.2).
 

@@ -28,7 +28,7 @@ HEAVY = ("addbmm", "addmv", "addr", "ger", "outer_product", "bilinear", "_trilin
 
 
 def tensors(value):
-    """The `Ref`s among arguments, in order.
+    """Each `Ref` among arguments, in order.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """What a PyTorch module calls, as steps: drawn by torch.export, or noted while it runs.
 
-A step holds the name of an operator, its arguments by name with tensors as `Ref`s (a key and sizes), and what it makes.
+A step holds the name of an operator, its arguments by name with each tensor as a `Ref` (a key and sizes), and what
+it makes.
 """
 
 import operator
