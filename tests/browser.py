@@ -1,7 +1,7 @@
-"""Headless Chromium, driven over its DevTools protocol, and the servers it looks at: what tests of notebooks need of both.
+"""Headless Chromium, driven over its DevTools protocol, and the servers that it looks at.
 
-Every wait ends as soon as what it waits for is there, or fails after `PATIENCE`, so a busy machine makes tests slow, not
-wrong. The programs are ended when their ``with`` ends, whatever happened in it.
+Every wait ends as soon as what it waits for is there, or fails after `PATIENCE`: a busy machine makes tests slow, not
+wrong. The programs end with their ``with``, whatever happened in it.
 """
 
 import base64
@@ -76,7 +76,7 @@ def free_port():
 
 
 def environment(home):
-    """Variables under which Jupyter reads and writes nothing of the user's, and kernels import the lpkit that is tested."""
+    """Variables with which Jupyter reads and writes nothing of the user's, and kernels import the lpkit under test."""
     own = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "LPKIT"))}
     return kept | own | {"IPYTHONDIR": str(home / "ipython"), "PYTHONPATH": str(Path(lpkit.__file__).parents[1])}
@@ -86,8 +86,8 @@ def environment(home):
 def serving(words, home, ready):
     """The address of a server of Jupyter once its page `ready` answers."""
     port, log = free_port(), home / "log"
-    with running([sys.executable, "-m", *words, "--no-browser", f"--port={port}"], log, env=environment(home), cwd=home) as server:
-        url = f"http://127.0.0.1:{port}"
+    url, program = f"http://127.0.0.1:{port}", [sys.executable, "-m", *words, "--no-browser", f"--port={port}"]
+    with running(program, log, env=environment(home), cwd=home) as server:
         wait(f"the server {words[0]}", lambda: get(url + ready) or server.poll() is not None)
         assert server.poll() is None, log.read_text()[-3000:]
         yield url
@@ -98,8 +98,8 @@ def jupyterlab(home, folder):
     settings = home / "config" / "labconfig" / "page_config.json"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}')
-    words = ["jupyterlab", "--allow-root", "--ip=127.0.0.1", f"--ServerApp.root_dir={folder}", "--IdentityProvider.token=",
-             "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]  # fmt: skip
+    words = ["jupyterlab", "--allow-root", "--ip=127.0.0.1", f"--ServerApp.root_dir={folder}",
+             "--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]  # fmt: skip
     return serving(words, home, "/api")
 
 
@@ -126,7 +126,8 @@ def chromium(home):
 def page(browser, url):
     """A new page of the browser, showing an address."""
     target = json.loads(get(f"{browser}/json/new", method="PUT"))
-    with closing(websocket.create_connection(target["webSocketDebuggerUrl"], timeout=PATIENCE, suppress_origin=True)) as line:
+    address = target["webSocketDebuggerUrl"]
+    with closing(websocket.create_connection(address, timeout=PATIENCE, suppress_origin=True)) as line:
         shown = Page(line)
         try:
             shown.open(url)
@@ -175,7 +176,7 @@ class Page:
 
     def data(self, source):
         """The bytes behind an address that only the page knows."""
-        read = "new Promise(done => { const r = new FileReader(); r.onload = () => done(r.result); r.readAsDataURL(b) })"
+        read = "new Promise(done => {const r = new FileReader(); r.onload = () => done(r.result); r.readAsDataURL(b)})"
         coded = self.ask(f"fetch({json.dumps(source)}).then(a => a.blob()).then(b => {read})")
         return base64.b64decode(coded.split(",", 1)[1])
 

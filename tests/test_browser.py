@@ -1,4 +1,4 @@
-"""The explorer in a real browser, in JupyterLab and as an app of Voila, against the pure functions behind it.
+"""The explorers in a real browser, in JupyterLab and as an app of Voila, against the pure functions behind it.
 
 The pictures are compared byte by byte: the kernel and this process draw with the same lpkit and the same matplotlib.
 """
@@ -17,20 +17,20 @@ import browser
 import pytest
 
 import lpkit as lp
-from lpkit.explore import State, call_of, command_of, figure_of, table_for, text_of
+from lpkit import explore, explore_pprs
+from lpkit.explore import State
 from lpkit.explore_picture import empty_png, png
+from lpkit.explore_pprs import PprsState
 
 pytestmark = pytest.mark.skipif(browser.chromium_path() is None,
                                 reason="there is no Chromium: install one, or name it in CHROMIUM")  # fmt: skip
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-# What others say on the console: Voila without a network, of its icons; ipywidgets, of controls that nothing has run yet.
+# What others say on the console: Voila of its icons, without a network; ipywidgets of controls that were not run yet.
 NO_ICONS = r"Failed to load resource: net::ERR_\w+ https://cdn\.jsdelivr\.net/npm/@fortawesome/"
 NOT_RUN = r"Error: widget model not found"
 IMAGE = "document.querySelector('img.widget-image')"
 FAULTS = "[...document.querySelectorAll('[data-mime-type$=\"jupyter.error\"], [data-mime-type$=\"jupyter.stderr\"]')]"
-LAB = "window.jupyterapp.shell.currentWidget"
-SMALL = State("sample4")
 
 
 # ---- what is looked at --------------------------------------------------------------------------------------------
@@ -92,9 +92,15 @@ RUN = {"jupyterlab": run_in_jupyterlab, "voila": run_in_voila}
 
 
 @pytest.fixture
-def copy(folder, request):
-    """The path of a new copy of the explorer, within the folder that is served."""
-    place = Path(re.sub(r"\W+", "_", request.node.name)) / "explorer.ipynb"
+def notebook():
+    """The notebook that is looked at, where a test does not say another."""
+    return "explorer"
+
+
+@pytest.fixture
+def copy(folder, request, notebook):
+    """The path of a new copy of the notebook, within the folder that is served."""
+    place = Path(re.sub(r"\W+", "_", request.node.name)) / f"{notebook}.ipynb"
     (folder / place).parent.mkdir()
     shutil.copy(NOTEBOOKS / place.name, folder / place)
     return place
@@ -132,9 +138,10 @@ def checksum(picture):
 
 def expected(state):
     """What is to be seen of a state, from the functions themselves."""
+    of = explore if isinstance(state, State) else explore_pprs
     try:
-        lines = text_of(state), f"Python: {call_of(state)}", f"shell:  {command_of(state)}"
-        return Seen(checksum(png(figure_of(state))), "", "\n".join(lines))
+        lines = of.text_of(state), f"Python: {of.call_of(state)}", f"shell:  {of.command_of(state)}"
+        return Seen(checksum(png(of.figure_of(state))), "", "\n".join(lines))
     except ValueError as error:
         return Seen(checksum(empty_png()), str(error), "")
 
@@ -165,21 +172,21 @@ def focus(page, expression):
     assert page.ask(f"document.activeElement === {expression}"), expression
 
 
-def slide(page, label, key):
-    """Press a key on a slider; what it reads then."""
+def slide(page, label, reading, key="ArrowRight"):
+    """Press a key on a slider, which then reads so."""
     focus(page, f"{control(label)}.querySelector('.noUi-handle')")
     page.press(key)
-    return page.ask(f"{control(label)}.querySelector('.widget-readout').textContent")
+    assert page.ask(f"{control(label)}.querySelector('.widget-readout').textContent") == reading
 
 
 def choose(page, label, option):
-    """Open a menu by its key, go to an option and take it, as JupyterLab keeps the keys of a closed one to itself."""
+    """Open a menu by its key, go to an option and take it: JupyterLab keeps the keys of a closed one to itself."""
     menu = f"{control(label)}.querySelector('select')"
-    options = page.ask(f"[...{menu}.options].map(option => option.text)")
+    options = page.ask(f"[...{menu}.options].map(option => option.text.replaceAll('\\xa0', ' '))")
     focus(page, menu)
     for key in (" ", "Home", *["ArrowDown"] * options.index(option), "Enter"):
         page.press(key)
-    page.wait(f"{menu}.selectedOptions[0].text === {json.dumps(option)}")
+    page.wait(f"{menu}.selectedIndex === {options.index(option)}")
 
 
 def push(page, label):
@@ -190,39 +197,56 @@ def push(page, label):
 
 # ---- the tests ----------------------------------------------------------------------------------------------------
 
+CHANGES = {
+    "explorer": (State(), [
+        (slide, ("array rows", "64 rows"), {"rows": 64}), (slide, ("processors", "5 processors"), {"processors": 5}),
+        (choose, ("network", "resnet18"), {"network": "resnet18"}), (push, ("speedup",), {"view": "speedup"})]),
+    "pprs_explorer": (PprsState(), [
+        (slide, ("samples K", "20 samples"), {"K": 20}), (slide, ("depth Delta", "30 nodes"), {"Delta": 30}),
+        (choose, ("problem", "l1 chain"), {"problem": "l1_chain"}), (push, ("bubbling",), {"view": "bubbling"})]),
+}  # fmt: skip
 
-def test_the_controls_change_picture_and_text_to_what_the_functions_give(live):
-    state = State()
+
+def test_what_goes_wrong_in_a_page_is_heard_of(chromium):
+    script = """console.log('well'); console.error('said', 1);
+                setTimeout(() => {document.title = 'done'; throw Error('thrown')})"""
+    with browser.page(chromium, f"data:text/html,<script>{script}</script>") as page:
+        page.wait("document.title === 'done'")
+        said, thrown = page.errors()
+    assert said == "said 1" and thrown.startswith("Error: thrown")
+
+
+@pytest.mark.parametrize("notebook", CHANGES)
+def test_the_controls_change_picture_and_text_to_what_the_functions_give(live, notebook):
+    state, changes = CHANGES[notebook]
     assert shows(live, state)
-    assert slide(live, "array rows", "ArrowRight") == "64 rows"
-    assert shows(live, state := replace(state, rows=64))
-    assert slide(live, "processors", "ArrowRight") == "5 processors"
-    assert shows(live, state := replace(state, processors=5))
-    choose(live, "network", "resnet18")
-    assert shows(live, state := replace(state, network="resnet18"))
-    push(live, "speedup")
-    assert shows(live, replace(state, view="speedup"))
+    for act, words, change in changes:
+        act(live, *words)
+        assert expected(replace(state, **change)).picture != expected(state).picture
+        state = replace(state, **change)
+        assert shows(live, state)
 
 
 def test_an_impossible_choice_is_a_sentence_and_no_picture_until_it_is_undone(live):
+    possible = State("sample4")
     choose(live, "network", "sample4")
-    assert shows(live, SMALL)
-    assert slide(live, "processors", "ArrowRight") == "5 processors"
-    impossible = replace(SMALL, processors=5)
+    assert shows(live, possible)
+    slide(live, "processors", "5 processors")
+    impossible = replace(possible, processors=5)
     assert "processors is 5" in expected(impossible).error
     assert shows(live, impossible)
-    assert slide(live, "processors", "ArrowLeft") == "4 processors"
-    assert shows(live, SMALL)
+    slide(live, "processors", "4 processors", key="ArrowLeft")
+    assert shows(live, possible)
 
 
 def test_a_saved_notebook_opened_again_has_its_static_figure_without_being_run(chromium, jupyterlab, folder, copy):
     state = State()
-    figure = lp.publish("explorer", figure_of(state), table=table_for(state), caption="The explorer.").png
+    figure = lp.publish("explorer", explore.figure_of(state), table=explore.table_for(state), caption="As it was.").png
     with run_in_jupyterlab(chromium, jupyterlab, copy) as page:
         page.ask("window.jupyterapp.commands.execute('docmanager:save')")
-        page.ask(f"{LAB}.sessionContext.shutdown()")
-    outputs = [output for cell in json.loads((folder / copy).read_text())["cells"] for output in cell.get("outputs", ())]
-    assert "error" not in {output["output_type"] for output in outputs}
+        page.ask("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    cells = json.loads((folder / copy).read_text())["cells"]
+    assert "error" not in {output["output_type"] for cell in cells for output in cell.get("outputs", ())}
     with in_jupyterlab(chromium, jupyterlab, copy) as page:
         static = "document.querySelector('.jp-OutputArea-output img')"
         assert page.wait(f"{static}?.naturalWidth > 0")
