@@ -54,6 +54,12 @@ def movable(costs, threshold=None, residual="consumer"):
     References
     ----------
     LayerPipe (ICCAD 2021), section IV: Algorithm 1, line 4 (threshold), and the note on ResNet and U-Net (sums).
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> movable(Costs.from_times([1, 1, 1], 1, 1, weight_bytes=[10, 999, 10]), threshold=100).tolist()
+    [True, False, False]
     """
     choice(residual, "residual", ("consumer", "sum_site"))
     may = (costs.first_consumer <= len(costs)) & (costs.delta > 0)

@@ -199,6 +199,16 @@ def read_text(path):
     FileNotFoundError, ValueError
         If there is no such file, or it is a folder, a pipe or a device, is larger than 256 MB, is not text or is
         empty.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "net.csv")
+    ...     _ = file.write_text("name,op", encoding="utf-8-sig")
+    ...     read_text(file)
+    'name,op'
     """
     path = Path(path)
     if not is_file(path) and not os.path.exists(path):
@@ -229,6 +239,14 @@ def write_atomically(path, content):
     ------
     ValueError
         If the folder cannot be made or written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(f"{folder}/new/net.csv", "name,op").read_text()
+    'name,op'
     """
     write_all({path: content})
     return Path(path)

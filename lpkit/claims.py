@@ -86,6 +86,11 @@ def read_claims(path=None):
     ------
     FileNotFoundError, ValueError
         If the file is missing, cut off or holds a field that cannot be used; the line is named.
+
+    Examples
+    --------
+    >>> next(claim.statement for claim in read_claims() if claim.id == "sample-pipedream-period")
+    "PipeDream's slowest processor of the sample network needs 4.35e7 cycles"
     """
     path = path or repository() / "data" / "claims.csv"
     count, text = _counted(read_text(path))
@@ -188,6 +193,11 @@ def verdicts(item=None, *, ledger=None):
     -------
     pandas.DataFrame
         Columns id, item, source, statement, unit, paper, one column of values and one of verdicts a reading, note.
+
+    Examples
+    --------
+    >>> verdicts("lp_fig5_delta_split")[["paper", "closest", "verdict closest"]].round(3).values.tolist()
+    [[0.333, 0.167, 'not reproduced']]
     """
     known = read_claims(ledger)
     chosen = [c for c in known if item in (None, c.item)]
@@ -215,6 +225,11 @@ def claims(item=None, *, ledger=None):
 
     Values are in the unit of the claim; fractions are shown in percent. They are those of the ledger's own settings,
     whatever the parameters of the notebook that shows them.
+
+    Examples
+    --------
+    >>> claims("lp_fig5_delta_split").frame[["paper", "closest", "verdict (closest)"]].values.tolist()
+    [['0.3333 of delta', '0.1667 of delta', 'not reproduced']]
     """
     frame = verdicts(item, ledger=ledger)
     table = {"claim, at the settings of the ledger": frame["statement"], "paper": _texts(frame, "paper")}

@@ -26,6 +26,16 @@ def read_json(path):
     ------
     FileNotFoundError, ValueError
         As `lpkit.checks.read_text` and `parse_json`; the sentence begins with the path.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "plan.json")
+    ...     _ = file.write_text('{"ends": [1, 3]}')
+    ...     read_json(file)
+    {'ends': [1, 3]}
     """
     text = read_text(path)
     try:

@@ -36,6 +36,11 @@ def read_notebook(id, *, root=None):
     ------
     ValueError
         If no notebook has this id, with the near ones; if the file is no nbformat 4 notebook.
+
+    Examples
+    --------
+    >>> read_notebook("lp_fig5_delta_split")["nbformat"]
+    4
     """
     known = notebook_ids(root)
     if id not in known:
@@ -68,6 +73,11 @@ def title(id, *, root=None):
     ------
     ValueError
         If the first cell is not Markdown that begins with one.
+
+    Examples
+    --------
+    >>> title("lp_fig5_delta_split")
+    'Fig. 5: splitting delta between two processors'
     """
     cells = read_notebook(id, root=root)["cells"]
     first = joined(cells[0]["source"]) if cells and cells[0]["cell_type"] == "markdown" else ""

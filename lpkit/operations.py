@@ -156,17 +156,38 @@ class Pool:
 
 @dataclass(frozen=True)
 class GlobalPool:
-    """Average over the whole map: (C, H, W) -> (C, 1, 1)."""
+    """Average over the whole map: (C, H, W) -> (C, 1, 1).
+
+    Examples
+    --------
+    >>> from lpkit.graph import Network, Node
+    >>> Network("small", (3, 8, 8), (Node("a", Conv(4, 3), ("input",)), Node("b", GlobalPool(), ("a",)))).shapes["b"]
+    (4, 1, 1)
+    """
 
 
 @dataclass(frozen=True)
 class Flatten:
-    """(C, H, W) -> (C H W, 1, 1), as `Dense` needs it."""
+    """(C, H, W) -> (C H W, 1, 1), as `Dense` needs it.
+
+    Examples
+    --------
+    >>> from lpkit.graph import Network, Node
+    >>> Network("small", (3, 8, 8), (Node("a", Conv(4, 3), ("input",)), Node("b", Flatten(), ("a",)))).shapes["b"]
+    (144, 1, 1)
+    """
 
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """Batch normalisation; its parameters are one scale and one shift a channel."""
+    """Batch normalisation; its parameters are one scale and one shift a channel.
+
+    Examples
+    --------
+    >>> from lpkit.graph import Network, Node
+    >>> Network("small", (3, 8, 8), (Node("a", BatchNorm(), ("input",)),)).parameters
+    6
+    """
 
 
 @dataclass(frozen=True)
@@ -187,12 +208,26 @@ class Activation:
 
 @dataclass(frozen=True)
 class Add:
-    """The sum of two or more tensors of one shape (a residual connection)."""
+    """The sum of two or more tensors of one shape (a residual connection).
+
+    Examples
+    --------
+    >>> from lpkit.graph import Network, Node
+    >>> Network("small", (3, 8, 8), (Node("a", Conv(4, 3), ("input",)), Node("b", Add(), ("a", "a")))).shapes["b"]
+    (4, 6, 6)
+    """
 
 
 @dataclass(frozen=True)
 class Concat:
-    """Two or more tensors of one height and width, stacked along the channels."""
+    """Two or more tensors of one height and width, stacked along the channels.
+
+    Examples
+    --------
+    >>> from lpkit.graph import Network, Node
+    >>> Network("small", (3, 8, 8), (Node("a", Conv(4, 3), ("input",)), Node("b", Concat(), ("a", "a")))).shapes["b"]
+    (8, 6, 6)
+    """
 
 
 GEMM_OPERATIONS = (Conv, ConvTranspose, Dense, ConvND, MatMul)  # the layers that cost: each is a matrix product

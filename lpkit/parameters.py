@@ -43,6 +43,11 @@ def parameters(id, *, root=None):
     ValueError
         If the first code cell is not the only one tagged ``parameters``, or holds anything but lines of the form
         ``name: type = literal  # help``.
+
+    Examples
+    --------
+    >>> parameters("lp_fig5_delta_split")["difference"].default
+    2
     """
     source = _tagged_source(read_notebook(id, root=root)["cells"], id)
     try:
@@ -64,6 +69,11 @@ def values(id, given, *, root=None):
     ------
     ValueError
         If a name is unknown (all known ones are listed, with their help) or a value does not fit the type exactly.
+
+    Examples
+    --------
+    >>> values("lp_fig5_delta_split", {"difference": "4"})
+    {'F': 6, 'G': 6, 'delta': 6, 'difference': 4}
     """
     known = parameters(id, root=root)
     for name in given:

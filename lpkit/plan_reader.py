@@ -49,7 +49,17 @@ def read_plan(path):
 
 
 def from_dict(document):
-    """The plan that `lpkit.planfile.to_dict` wrote; errors as those of `read_plan`, without a file."""
+    """The plan that `lpkit.planfile.to_dict` wrote; errors as those of `read_plan`, without a file.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> from lpkit.planfile import to_dict
+    >>> made = plan(Costs.from_times([4, 2, 2], 0, 0, unit="cycles"), 2)
+    >>> from_dict(to_dict(made)).loads == made.loads
+    True
+    """
     _check_schema(document)
     costs = _costs(document)
     values = {name: _entry(document, name, kind) for name, kind in

@@ -74,6 +74,13 @@ def to_dict(plan):
     What the plan is made of (``costs``, ``ends``, ``moved``, ``links``, ``options``, ``certificate``) and ``loads`` are
     exact: a Fraction is text, ``"1/3"``. What follows from it (``period``, ``speedup``, ``total``, ``stages``,
     ``communication``) is there for programs that only look, as the nearest numbers.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> to_dict(plan(Costs.from_times([4, 2, 2], 0, 0, unit="cycles"), 2))["ends"]
+    [1, 3]
     """
     return {
         "schema": SCHEMA, "model": plan.costs.name, "unit": plan.costs.unit, "cost_source": plan.costs.source,
@@ -87,7 +94,15 @@ def to_dict(plan):
 
 
 def described(plan):
-    """What follows from the plan, as the document says it."""
+    """What follows from the plan, as the document says it.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> described(plan(Costs.from_times([4, 2, 2], 0, 0, unit="cycles"), 2))["loads"]
+    [4, 4]
+    """
     full = communication(plan, "full")
     return {
         "loads": [exact(load) for load in plan.loads], "period": _number(plan.period),
@@ -127,6 +142,15 @@ def write_plan(plan, path):
     ------
     ValueError
         If the name ends in something else or the folder cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_plan(plan(Costs.from_times([4, 2, 2], 0, 0), 2), f"{folder}/plan.json").name
+    'plan.json'
     """
     return write_atomically(path, plan_text(plan, path))
 

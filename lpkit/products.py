@@ -54,7 +54,15 @@ Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input out
 
 
 def conv_shape(layer):
-    """The `Shape` of a layer (a `Shape` stands for itself), and whether F and delta exchange roles (ConvTranspose)."""
+    """The `Shape` of a layer (a `Shape` stands for itself), and whether F and delta exchange roles (ConvTranspose).
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> shape, swapped = conv_shape(sample4().layers[0])
+    >>> shape.kernel, shape.output, swapped
+    ((5, 5), (112, 112), False)
+    """
     if isinstance(layer, Shape):
         return layer, False
     op = layer.op

@@ -103,7 +103,13 @@ def cost_of(dfg, weights, shared, lags):
 
 
 def exact_dot(a, b):
-    """Sum of products of two int64 arrays, exact."""
+    """Sum of products of two int64 arrays, exact.
+
+    Examples
+    --------
+    >>> exact_dot(np.array([2**62, 1]), np.array([4, 1]))
+    18446744073709551617
+    """
     if len(a) * int(np.abs(a).max(initial=0)) * int(np.abs(b).max(initial=0)) < 2**62:
         return int(a @ b)
     return sum(x * y for x, y in zip(a.tolist(), b.tolist()))

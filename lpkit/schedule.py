@@ -275,7 +275,13 @@ def schedule(plan, name="layerpipe", batches=1, **options):
 
 
 def schedule_named(name):
-    """Name of a schedule in `SCHEDULES`, from one of its names; what is unknown is told as it was given."""
+    """Name of a schedule in `SCHEDULES`, from one of its names; what is unknown is told as it was given.
+
+    Examples
+    --------
+    >>> schedule_named("1F1B")
+    'one_f_one_b'
+    """
     found = known_as(name)
     return found if isinstance(found, str) and found in SCHEDULES else choice(name, "schedule", tuple(SCHEDULES))
 

@@ -99,6 +99,15 @@ def processor_table(timeline):
     -------
     DataFrame
         processor, stages (text), utilisation, in_flight (micro-batches), activation_bytes, weight_bytes.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> from lpkit.schedule import schedule
+    >>> line = schedule(plan(Costs.from_times([4, 2, 2], 0, 0, unit="cycles"), 2), "gpipe", 4)
+    >>> processor_table(line)["utilisation"].tolist()
+    [0.8, 0.8]
     """
     return pd.DataFrame(_rows(timeline))
 

@@ -109,7 +109,13 @@ def _tightened(task, ends, shifts):
 
 
 def by_stage(values, ends):
-    """`values` of the layers, cut into lists at `ends`."""
+    """`values` of the layers, cut into lists at `ends`.
+
+    Examples
+    --------
+    >>> by_stage([5, 1, 2], (1, 3))
+    [[5], [1, 2]]
+    """
     return [values[a:b] for a, b in zip((0, *ends), ends)]
 
 

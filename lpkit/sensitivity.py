@@ -179,6 +179,13 @@ def sensitivity_summary(frame, choices):
     pandas.DataFrame
         Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of how
         many each column of `agreement` holds.
+
+    Examples
+    --------
+    >>> only = {name: options[:1] for name, options in SENSITIVITY_CHOICES.items()}
+    >>> rows = sensitivity(["sample4"], [32], processors=[2, 4], choices=only | {"delta": ("col2im", "zero_insert")})
+    >>> sensitivity_summary(rows, choices=["delta"])[["choice", "option", "readings"]].values.tolist()
+    [['delta', 'col2im', 4], ['delta', 'zero_insert', 4]]
     """
     agrees = agreement(frame)
     rows = []

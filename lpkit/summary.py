@@ -63,6 +63,13 @@ def speedup_summary(rows):
         Columns reading, network, method, quantity, one a processor count, and the mean (or largest) over those.
         Speedup, gain and reduction are means; the largest gain, and the largest additional traffic (the paper's
         accounting, at the bytes an element of the sweep), are those of the grid.
+
+    Examples
+    --------
+    >>> import lpkit as lp
+    >>> rows = gains(lp.sweep(["sample4"], [32], batches=[32], processors=[2, 3]))
+    >>> speedup_summary(rows)[["method", "quantity", "2", "3"]].round(2).head(2).values.tolist()
+    [['pipedream', 'speedup', 1.89, 2.12], ['optimal', 'speedup', 2.0, 2.57]]
     """
     quantities = {"speedup": ("speedup", "mean", 1), "throughput gain [%]": ("throughput gain", "mean", 100),
                   "time reduction [%]": ("time reduction", "mean", 100),

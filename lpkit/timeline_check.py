@@ -148,7 +148,17 @@ def _once(line):
 
 
 def has_links(timeline):
-    """Whether sends are rows of their own: links take time, and there is more than one processor."""
+    """Whether sends are rows of their own: links take time, and there is more than one processor.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.partition import plan
+    >>> from lpkit.schedule import schedule
+    >>> line = schedule(plan(Costs.from_times([4, 2, 2], 0, 0, unit="cycles"), 2), "gpipe", 4)
+    >>> has_links(line)
+    False
+    """
     return timeline.bandwidth is not None and max(timeline.processors) > 1
 
 

@@ -17,7 +17,13 @@ __all__ = ["Trace", "flushed"]
 
 
 def flushed(iterations, samples, depth):
-    """Slots after each of the recorded iterations, where every step waits for all its gradients."""
+    """Slots after each of the recorded iterations, where every step waits for all its gradients.
+
+    Examples
+    --------
+    >>> flushed([1, 10], 4, 5).tolist()
+    [16, 160]
+    """
     return pipeline_time(iterations, samples, depth)
 
 
