@@ -109,8 +109,8 @@ def panel(widgets, controls, parts, *, left):
     names = list(controls)
     columns = [widgets.VBox([controls[name] for name in part]) for part in (names[:left], names[left:-1])]
     foot = [parts[name] for name in ("pin", "unpin", "folder", "write")]
-    rows = [_row(widgets, columns), controls["view"], parts["error"], parts["image"], parts["text"], _row(widgets, foot),
-            parts["written"], widgets.HTML(READOUTS)]  # fmt: skip
+    rows = [_row(widgets, columns), controls["view"], parts["error"], parts["image"], parts["text"],
+            _row(widgets, foot), parts["written"], widgets.HTML(READOUTS)]  # fmt: skip
     return widgets.VBox(rows).add_class("lpkit-explorer")
 
 
@@ -120,7 +120,9 @@ def _row(widgets, parts):
 
 
 # Sliders as long as each other, whatever they read: ipywidgets has no width of a readout.
-READOUTS = "<style>.lpkit-explorer .widget-readout {flex: 0 0 120px; margin-left: 12px; text-align: left}</style>"
+READOUTS = """<style>
+.lpkit-explorer .widget-readout {flex: 0 0 130px; margin-left: 12px; padding: 0; text-align: left}
+</style>"""
 
 
 # What happens

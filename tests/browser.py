@@ -114,8 +114,9 @@ def voila(home, folder):
 @contextmanager
 def chromium(home):
     """The address at which a new Chromium, with a profile of its own, is driven."""
-    profile = home / "profile"
-    with running([chromium_path(), *FLAGS, f"--user-data-dir={profile}"], home / "log") as browser:
+    profile, own = home / "profile", {f"XDG_{name}_HOME": str(home) for name in ("CONFIG", "CACHE")}
+    words = [chromium_path(), *FLAGS, f"--user-data-dir={profile}"]
+    with running(words, home / "log", env=os.environ | own) as browser:
         port = profile / "DevToolsActivePort"
         wait("Chromium", lambda: port.exists() and port.read_text() or browser.poll() is not None)
         assert browser.poll() is None, (home / "log").read_text()[-3000:]

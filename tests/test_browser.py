@@ -30,6 +30,8 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 NO_ICONS = r"Failed to load resource: net::ERR_\w+ https://cdn\.jsdelivr\.net/npm/@fortawesome/"
 NOT_RUN = r"Error: widget model not found"
 IMAGE = "document.querySelector('img.widget-image')"
+CUT = """[...document.querySelectorAll('.lpkit-explorer :is(.widget-readout, .widget-label, button)')]
+         .filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent)"""
 FAULTS = "[...document.querySelectorAll('[data-mime-type$=\"jupyter.error\"], [data-mime-type$=\"jupyter.stderr\"]')]"
 
 
@@ -220,6 +222,7 @@ def test_what_goes_wrong_in_a_page_is_heard_of(chromium):
 def test_the_controls_change_picture_and_text_to_what_the_functions_give(live, notebook):
     state, changes = CHANGES[notebook]
     assert shows(live, state)
+    assert live.ask(CUT) == []
     for act, words, change in changes:
         act(live, *words)
         assert expected(replace(state, **change)).picture != expected(state).picture
