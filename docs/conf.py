@@ -5,18 +5,19 @@ GitHub. Pages of this folder are thin: a comment ``<!-- modules: ... -->``, ``<!
 ``<!-- figures -->`` or ``<!-- ledger -->`` is replaced by what the library, figures/ or the ledger say at that moment.
 """
 
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
 import shutil
+import sys
 import tomllib
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from textwrap import shorten
 
 import pandas as pd
-from sphinx.ext.autodoc.mock import mock
 
 import lpkit
 from lpkit.claims import _text as value_text
@@ -85,12 +86,14 @@ LEDGER = ["claim, and where it stands", "paper", *READINGS, "check", "note, and 
 # ---- what the comments of a page stand for --------------------------------------------------------------------------
 
 
+@cache
 def public_modules():
     """Names of the modules of lpkit that say what is public, without ``lpkit.``."""
     found = (info.name for info in pkgutil.walk_packages(lpkit.__path__, "lpkit.") if not info.ispkg)
     return [name.removeprefix("lpkit.") for name in found if re.search("^__all__ = ", _text(name), re.M)]
 
 
+@cache
 def _text(module):
     return Path(lpkit.__path__[0], *module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
 
@@ -110,9 +113,9 @@ def home(module, name):
     found = getattr(module, name)
     if inspect.isclass(found) or callable(found):
         return found.__module__ if found.__module__.startswith("lpkit") else module.__name__
-    sets = re.compile(rf"^{name}(, \w+)* = ", re.M)
-    found = (f"lpkit.{other}" for other in public_modules() if sets.search(_text(f"lpkit.{other}")))
-    return module.__name__ if sets.search(inspect.getsource(module)) else next(found)
+    sets = re.compile(rf'^__all__ = [^]]*"{name}".*^(\w+, )*{name}(, \w+)* = ', re.M | re.S)
+    places = sorted(map("lpkit.{}".format, public_modules()), key=lambda place: place != module.__name__)
+    return next(place for place in places if sets.search(_text(place)))
 
 
 def names(said):
@@ -139,6 +142,8 @@ def modules(said):
 
 
 def _module(name):
+    from sphinx.ext.autodoc.mock import mock  # here, so that the tests read the pages without Sphinx
+
     with mock(autodoc_mock_imports):
         module = importlib.import_module(f"lpkit.{name}")
     lines = [f"## `lpkit.{name}`", "```{eval-rst}", f".. automodule:: lpkit.{name}"]
@@ -229,6 +234,16 @@ def keep_sentence(app, what, name, found, options, lines):
         lines[:0] = ["..", ""]
 
 
+def follow_import(app, env, node, said):
+    """A link to a name where a module imports it leads to where it is defined."""
+    owner, _, name = node["reftarget"].rpartition(".")
+    found = getattr(sys.modules.get(owner or node.get("py:module")), name, None)
+    home = getattr(found, "__module__", None)
+    if node.get("refdomain") != "py" or not isinstance(home, str) or not home.startswith("lpkit"):
+        return None
+    return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", f"{home}.{name}", node, said)
+
+
 def open_at_index(app, exception):
     """The first page under the name that servers look for, too."""
     if not exception:
@@ -238,4 +253,5 @@ def open_at_index(app, exception):
 def setup(app):
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)
+    app.connect("missing-reference", follow_import)
     app.connect("build-finished", open_at_index)
