@@ -43,6 +43,7 @@ highlight_language = "none"
 nb_execution_mode = "off"  # the committed outputs are shown
 nb_render_markdown_format = "myst"  # tables and links of notebooks are Markdown outputs
 nb_merge_streams = True
+myst_enable_extensions = ["html_image"]  # pictures of README with a width
 myst_heading_anchors = 3
 autodoc_mock_imports = [] if importlib.util.find_spec("torch") else ["torch"]
 autodoc_member_order = "bysource"
