@@ -1,6 +1,6 @@
 """Attack the frogs of CIFAR-10 with gd, agd and pprs, and write what came out as numbers, with their provenance.
 
-    python scripts/record_frogs.py CIFAR10.npz [--out data/records] [--images 0 22 23] [--quick]
+    python scripts/record_frogs.py CIFAR10.npz [--out data/records] [--images 0 22 23] [--quick] [--automatic]
 
 CIFAR10.npz holds training images without loss (`x_train_png`); a folder with the binary version does as well. The
 first image is run on the paper's grid (for K = 10 and 100 without the settings that hardly move or hardly smooth) and
@@ -20,10 +20,12 @@ import pandas as pd
 from lpkit.attack import LinfAttack
 from lpkit.attack_runs import budget
 from lpkit.attack_tables import setting_rows
+from lpkit.auto_pprs import auto_pprs, samples_for
 from lpkit.baselines import fista
 from lpkit.checks import write_all
 from lpkit.cifar10 import cifar10_image
 from lpkit.image_network import CIFAR10_DEVIATION, CIFAR10_MEAN, trained_alexnet
+from lpkit.pipeline_time import pipeline_time
 from lpkit.smoothing import agd, gd, pprs
 from lpkit.weights import ALEXNET_SHA256
 
@@ -58,6 +60,19 @@ def runs(attack, first, quick):
     yield "fista", fista(attack, STEPS[1] // shorter, lr=[1e-2, 1e-3, 1e-4], **options)
 
 
+def automatic(attack, quick):
+    """Rows of AutoPPRS, which is told Delta alone: as many steps as fit into the time, its search included."""
+    for depth, slots in DEPTHS.items():
+        most = slots // pipeline_time(1, samples_for(depth), depth)
+        for seed in range(3):
+            trace = auto_pprs(attack, most // (10 if quick else 1), depth=depth, seed=seed, dtype="float32")
+            within = trace.time() <= slots
+            T = int(trace.iterations[within][-1])
+            tail = trace.values[0, within & (trace.iterations > 0.9 * T)]
+            yield {"Delta": depth, "seed": seed, "K": trace.K, "start": trace.values[0, 0], "T": T,
+                   "time": int(trace.time()[within][-1]), "tail mean": tail.mean()}  # fmt: skip
+
+
 def network():
     """AlexNet, by PyTorch where it is installed, and by what it computes."""
     ours = trained_alexnet()
@@ -71,14 +86,28 @@ def network():
     return theirs, f"torch {version('torch')}"
 
 
+def record_automatic(net, options):
+    table = []
+    for number in options.images:
+        attack = LinfAttack(net, cifar10_image(number, options.cifar10)[0] / 255, "horse")
+        for row in automatic(attack, options.quick):
+            table.append({"image": number, **row})
+            print(f"image {number}: Delta = {row['Delta']}, seed {row['seed']}: {row['tail mean']:.3f}", flush=True)
+    text = pd.DataFrame(table).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_all({Path(options.out) / "pprs_frogs_auto.csv": text})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("cifar10", help=".npz file with lossless images, or folder with the binary version")
     parser.add_argument("--out", default="data/records", help="folder [%(default)s]")
     parser.add_argument("--images", type=int, nargs="+", default=[0, 22, 23])
     parser.add_argument("--quick", action="store_true", help="a tenth of the steps, to try it out")
+    parser.add_argument("--automatic", action="store_true", help="AutoPPRS alone, into pprs_frogs_auto.csv")
     options = parser.parse_args()
     net, computed_by = network()
+    if options.automatic:
+        return record_automatic(net, options)
     table, facts = [], {}
     for number in options.images:
         pixels, label = cifar10_image(number, options.cifar10)

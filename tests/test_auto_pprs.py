@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+import lpkit.auto_pprs as auto_pprs_module
+from lpkit.attack import LinfAttack
 from lpkit.auto_comparison import against_grid
 from lpkit.auto_pprs import DISTANCES, auto_pprs, samples_for
 from lpkit.hard_functions import nesterov_max
+from lpkit.image_network import trained_alexnet
+from lpkit.images import picture
 from lpkit.problems import Problem, linf_penalised, max_affine, random_max_affine
+from lpkit.smoothing import gd
 
 PEAKS = np.linspace(-1, 1, 30)
 # Held out: other sizes, scales and seeds than those that the constants were chosen on.
@@ -48,10 +53,31 @@ def test_line_by_line(problem, leap):
 
 
 def test_time_counts_the_search():
-    trace = auto_pprs(random_max_affine(4, 6, samples=2), 5, depth=20)
+    """And the looks at the loss, after 8 and 24 steps."""
+    trace = auto_pprs(random_max_affine(4, 6, samples=2), 25, depth=20)
     assert trace.K == samples_for(20, 2) == 5
-    search = 2 * (2 + 19) + (17 * 2 + 19)
-    assert trace.time().tolist() == [0, *(search + 2 * t * (10 + 19) for t in range(1, 6))]
+    search, look = 2 * (2 + 19) + (17 * 2 + 19), 2 + 19
+    looks = [0] * 7 + [look] * 16 + [2 * look] * 2
+    assert trace.time().tolist() == [0, *(search + 2 * t * (10 + 19) + looks[t - 1] for t in range(1, 26))]
+
+
+def test_after_a_climb_it_begins_again_with_smaller_steps(monkeypatch):
+    """All coordinates together are a way down; each alone meets the wall of lambda |x|_inf."""
+    problem = linf_penalised(max_affine(np.ones((1, 1000)), [100.0]), 100.0)
+    found = auto_pprs(problem, 60, depth=20)
+    monkeypatch.setattr(auto_pprs_module, "CLIMB", np.inf)
+    never = auto_pprs(problem, 60, depth=20)
+    assert np.array_equal(found.values[0, :8], never.values[0, :8])
+    assert never.values[0, 8] > found.values[0, 0] == found.values[0, 8]  # back at the start
+    assert found.tail_mean()[0] < 0.7 * never.tail_mean()[0] < 0.7 * found.values[0, 0]
+
+
+def test_on_the_attack_it_ends_below_tuned_descent_in_the_same_time():
+    attack, depth = LinfAttack(trained_alexnet(), picture().pixels, "frog"), 20
+    auto = auto_pprs(attack, 66, depth=depth, seed=41, dtype="float32")
+    plain = gd(attack, 100, lr=[1e-3, 3e-4, 1e-4], dtype="float32")
+    assert auto.time()[-1] <= 2 * 100 * depth
+    assert auto.tail_mean()[0] < 0.9 * plain.tail_mean().min()
 
 
 @pytest.mark.parametrize("length, height", [(1.0, 1e4), (1.0, 1e-4), (1e2, 1.0), (1e-3, 7.0)])
