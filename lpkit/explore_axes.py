@@ -2,15 +2,20 @@
 
 import numpy as np
 from matplotlib.collections import PolyCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
-from lpkit.explore_letters import tick_names
+from lpkit.explore_letters import letters, tick_names, width_of
 from lpkit.gantt import LOOKS
 from lpkit.gantt_places import corners
 
 __all__ = ["beside", "boxes", "legend", "say", "stage_ticks"]
 
 MOST_HATCHED = 200  # boxes of a part
+KEY, BETWEEN, LETTERS = 20, 20, 8.5  # of a legend, in points: width of a key, gap between two, size of letters
 
 
 def beside(figure, count, *, bottom=0.2):
@@ -34,17 +39,52 @@ def say(axis, title="", x="", y=""):
 
 
 def legend(figure, handles, columns=None):
-    """The legend below everything."""
-    figure.legend(handles=handles, ncols=columns or len(handles), loc="lower center", fontsize=8.5)
+    """The legend below everything: rows of so many handles, patches or lines, each row in the middle.
+
+    matplotlib's own measures and lays out boxes in boxes, which takes as long as drawing a view.
+    """
+    columns = columns or len(handles)
+    rows = [handles[first : first + columns] for first in range(0, len(handles), columns)]
+    points = Affine2D().scale(1 / 72) + figure.dpi_scale_trans
+    words = []
+    for above, row in enumerate(reversed(rows)):
+        widths = [KEY + 6 + width_of(handle.get_label(), LETTERS) for handle in row]
+        left = (72 * figure.get_figwidth() - sum(widths) - BETWEEN * (len(row) - 1)) / 2
+        for handle, width in zip(row, widths):
+            y = 13 + 13 * above
+            figure.add_artist(_key(handle, left, y, points))
+            words.append((handle.get_label(), (left + KEY + 6, y)))
+            left += width + BETWEEN
+    figure.add_artist(letters(figure, words, LETTERS, at=points, align="left"))
+
+
+def _key(handle, x, y, points):
+    """A copy of a patch or a line at its place in points."""
+    if isinstance(handle, Patch):
+        key = Rectangle((x, y - 3), KEY, 6)
+    else:
+        key = Line2D([x, x + KEY / 2, x + KEY], [y] * 3)
+    key.update_from(handle)
+    if isinstance(key, Line2D):
+        key.set_markevery([1])  # in the middle
+    key.set_transform(points)
+    return key
 
 
 def boxes(axis, left, right, top, bottom, name):
-    """Boxes of a part of the work; so many that nobody could tell their hatch or edges have none."""
+    """Boxes of a part of the work; so many that nobody could tell their hatch or edges have none.
+
+    Those and the hatched are one path: a hatch is drawn anew for each, and many small paths take long to make. The
+    limits of the axis are left as they are.
+    """
     face, edge, hatch = LOOKS[name]
-    many = len(left) > MOST_HATCHED
+    many, polygons = len(left) > MOST_HATCHED, corners(*map(np.asarray, (left, right, top, bottom)))
     plain = {"facecolor": "#8FD3BD" if hatch else face, "lw": 0, "antialiased": False}
     look = plain if many else {"facecolor": face, "edgecolor": edge, "lw": 0.5, "hatch": hatch}
-    axis.add_collection(PolyCollection(corners(*map(np.asarray, (left, right, top, bottom))), **look))
+    if len(polygons) and (many or hatch):
+        axis.add_artist(PathPatch(Path.make_compound_path_from_polys(polygons), **look))
+    elif len(polygons):
+        axis.add_collection(PolyCollection(polygons, **look), autolim=False)
 
 
 def stage_ticks(axis, count, most, prefix="P", extra=()):

@@ -12,7 +12,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import NullLocator
 from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
 
-__all__ = ["tick_names", "write"]
+__all__ = ["letters", "tick_names", "width_of", "write"]
 
 
 def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", halo=False):
@@ -43,13 +43,44 @@ def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", 
     """
     if not words:
         return
-    shared = {"offsets": [place for _, place in words], "offset_transform": at or axis.transData, "edgecolor": "none",
-              "transform": Affine2D().scale(1 / 72) + axis.figure.dpi_scale_trans, "clip_on": False}  # fmt: skip
+    at = at or axis.transData
     if halo:
         discs = [Path.circle((0, 0), 0.58 * size * (1 + 0.35 * max(len(text) - 2, 0))) for text, _ in words]
-        axis.add_collection(PathCollection(discs, facecolor="white", zorder=4, **shared), autolim=False)
-    letters = [_outline(text, size, turn, align) for text, _ in words]
-    axis.add_collection(PathCollection(letters, facecolor=color, zorder=5, **shared), autolim=False)
+        axis.add_collection(_placed(axis.figure, discs, words, at, facecolor="white", zorder=4), autolim=False)
+    axis.add_collection(letters(axis.figure, words, size, at=at, color=color, turn=turn, align=align), autolim=False)
+
+
+def letters(figure, words, size, *, at, color="black", turn=0, align="middle"):
+    """The words of `write` as one collection, to be added to an axis or a figure; `at` is the transform of the places.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> figure = Figure()
+    >>> len(letters(figure, [("delta", (0, 0))], 8, at=figure.transFigure).get_paths())
+    1
+    """
+    outlines = [_outline(text, size, turn, align) for text, _ in words]
+    return _placed(figure, outlines, words, at, facecolor=color, zorder=5)
+
+
+def _placed(figure, paths, words, at, **look):
+    """Paths in points, each at the place of its word."""
+    points = Affine2D().scale(1 / 72) + figure.dpi_scale_trans
+    return PathCollection(paths, offsets=[place for _, place in words], offset_transform=at, transform=points,
+                          edgecolor="none", clip_on=False, **look)  # fmt: skip
+
+
+@lru_cache(maxsize=2048)
+def width_of(text, size):
+    """Points that a text takes.
+
+    Examples
+    --------
+    >>> width_of("PPRS", 10) > 3 * width_of("P", 10)
+    True
+    """
+    return float(_outline(text, size, 0, "left").get_extents().x1)
 
 
 def tick_names(axis, places, names, *, side="x", size=8.5, turn=0):

@@ -15,7 +15,8 @@ from lpkit.hard_functions import l1_chain, nesterov_max, smooth_chain
 from lpkit.problems import random_max_affine
 from lpkit.smoothing import agd, gd, pprs
 
-__all__ = ["RATES", "Run", "budget", "fitting", "ours", "pays_from", "problem_of", "runs_of", "slots", "start_error", "steps_made"]
+__all__ = ["RATES", "Run", "budget", "first_hits", "fitting", "pays_from", "problem_of", "runs_of", "slots",
+           "start_error", "steps_made"]
 
 RATES = tuple(float(f"{10**e:.3g}") for e in np.linspace(-4, 0, 9))  # of GD and AGD, half decades
 MOST_WORK = 40_000  # of the runs of one redraw, in subgradients of 50 numbers; a step alone costs as much as 100
@@ -129,10 +130,11 @@ def _single(name, dimension, method, mu, steps, rates):
 
 
 @lru_cache(maxsize=1024)
-def _perturbed(name, dimension, K, lr, gamma, mu, steps, seed):
-    """Errors (1, steps + 1) of one run of PPRS."""
+def _perturbed(name, dimension, K, lr, gamma, mu, steps, seed, until):
+    """Errors (1, steps + 1) of one run of PPRS, which ends where its error is at most `until`."""
     problem = _problem(name, dimension)
-    trace = pprs(problem, steps, K=K, lr=lr, gamma=gamma, mu=mu, seed=seed)
+    trace = pprs(problem, steps, K=K, lr=lr, gamma=gamma, mu=mu, seed=seed,
+                 callback=lambda _, values: bool(values[0] - problem.optimum <= until))  # fmt: skip
     return _errors(trace.values, problem, steps)
 
 
@@ -178,15 +180,27 @@ def _runs(state):
         errors = _single(state.problem, state.dimension, method, state.mu, state.steps, rates)
         best = int(_tail(errors, state.steps).argmin())
         runs.append(_run(method, 1, rates[best], 0.0, errors[best : best + 1], state, target))
-    return (*runs, ours(state, state.K, state.seeds, target))
+    errors = [_seed(state, state.K, steps_made(state), seed, -np.inf) for seed in range(state.seeds)]
+    return (*runs, _run("PPRS", state.K, state.lr, state.gamma, np.concatenate(errors), state, target))
 
 
-def ours(state, K, seeds, target, *, within=False):
-    """PPRS with K samples as `Run`, over the first so many seeds; `within`: no longer than the time that all have."""
-    steps = min(steps_made(state, K, seeds), fitting(state, K) if within else state.steps)
-    errors = [_perturbed(state.problem, state.dimension, K, state.lr, state.gamma, state.mu, steps, seed)
-              for seed in range(seeds)]  # fmt: skip
-    return _run("PPRS", K, state.lr, state.gamma, np.concatenate(errors), state, target)
+def first_hits(state, K):
+    """PPRS with K samples as `Run`, by the first seed and until it reaches the target or the time is over.
+
+    Examples
+    --------
+    >>> from lpkit.explore_pprs_state import PprsState
+    >>> run = first_hits(PprsState(), 25)
+    >>> run.K, int(run.hits[0]) <= fitting(PprsState(), 25)
+    (25, True)
+    """
+    target = state.target * start_error(state)
+    steps = min(steps_made(state, K, 1), fitting(state, K))
+    return _run("PPRS", K, state.lr, state.gamma, _seed(state, K, steps, 0, target), state, target)
+
+
+def _seed(state, K, steps, seed, until):
+    return _perturbed(state.problem, state.dimension, K, state.lr, state.gamma, state.mu, steps, seed, until)
 
 
 def _run(method, K, lr, gamma, errors, state, target):

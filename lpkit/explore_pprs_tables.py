@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.explore_pprs_records import offered, recorded_curve, steps_to
-from lpkit.explore_pprs_runs import Run, budget, ours, problem_of, runs_of, slots, start_error
+from lpkit.explore_pprs_runs import Run, budget, first_hits, problem_of, runs_of, slots, start_error
 from lpkit.explore_pprs_state import FROG, PROBLEMS, differences
 from lpkit.rates import naive_nonsmooth, naive_smooth, nonsmooth_lower, pprs_upper, smooth_lower
 
@@ -115,7 +115,7 @@ def _timed(run, hits, depths, name):
 
 
 def _samples(state):
-    """Slots to the target against K at the other settings of the state, by the first seed; GD and AGD beside them."""
+    """Slots to the target against K at the other settings of the state, by the first seed, within the time; GD and AGD."""
     counts, runs = _counts(state), [(run, run.K) for run in (_ours_with(state, K) for K in _counts(state))]
     runs = [(run, K) for run in runs_of(state)[:-1] for K in counts] + runs
     rows = [(K, float(slots(run.hits[0], run.K, state.Delta)), run.method, named(run)) for run, K in runs]
@@ -130,7 +130,7 @@ def _counts(state):
 
 def _ours_with(state, K):
     if state.problem != FROG:
-        return ours(state, K, 1, state.target * start_error(state), within=True)
+        return first_hits(state, K)
     hits = steps_to(state.target, "pprs", K, state.lr, state.gamma)
     return Run("PPRS", K, state.lr, state.gamma, None, hits, None)
 

@@ -118,7 +118,7 @@ def _of_bubbling(state):
 
 
 def _of_samples(state):
-    return ["PPRS by its first seed, at the other settings as they are"]
+    return ["PPRS by its first seed within the time, at the other settings as they are"]
 
 
 VIEWS = {"bubbling": _of_bubbling, "samples": _of_samples}

@@ -75,10 +75,10 @@ def _loss(figure, cases, parts):
         axis.axhline(level, color="0.35", lw=0.9, ls=":")
         _slots(axis, budget(state))
         say(axis, _title(label, state), "simulated time [slots]")
-    _heights(axes, [part for part in parts.values()], [start_error(state) for state in cases.values()], plain)
+    _heights(axes, parts.values(), [start_error(state) for state in cases.values()], plain)
     say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "loss" if plain else "loss above the optimum")
-    keys = [Line2D([], [], color=METHODS[name], label=name) for name in ("GD", "AGD", "PPRS")]
-    legend(figure, [*keys, Patch(color="0.85", label="least to largest"), Line2D([], [], color="0.35", ls=":", label="target")])
+    legend(figure, [*_methods(), Patch(color="0.85", label="least to largest"),
+                    Line2D([], [], color="0.35", ls=":", label="target")])  # fmt: skip
 
 
 def _curve(axis, own, color):
@@ -188,7 +188,7 @@ def _depth(figure, cases, parts):
         *single, ours = runs_of(state)
         for run in single:
             _pays(axis, pays_from(ours, run), run)
-    _methods_key(figure)
+    legend(figure, [*_methods(), Line2D([], [], **RING | {"ms": 7}, label="as chosen")])
 
 
 def _pays(axis, at, run):
@@ -209,7 +209,7 @@ def _samples(figure, cases, parts):
             axis.plot(x, time, color=METHODS[method], lw=1.5, marker="o" if method == "PPRS" else None, ms=5)
             if method == "PPRS":
                 axis.plot(x[x == state.K], time[x == state.K], **RING)
-    _methods_key(figure)
+    legend(figure, [*_methods(), Line2D([], [], **RING | {"ms": 7}, label="as chosen")])
 
 
 def _on_logarithms(figure, cases, parts, x, xlabel):
@@ -234,9 +234,8 @@ def _on_logarithms(figure, cases, parts, x, xlabel):
     return axes
 
 
-def _methods_key(figure):
-    keys = [Line2D([], [], color=METHODS[name], label=name) for name in ("GD", "AGD", "PPRS")]
-    legend(figure, [*keys, Line2D([], [], **RING | {"ms": 7}, label="as chosen")])
+def _methods():
+    return [Line2D([], [], color=METHODS[name], label=name) for name in ("GD", "AGD", "PPRS")]
 
 
 def _bounds(figure, cases, parts):
@@ -248,7 +247,6 @@ def _bounds(figure, cases, parts):
     for axis in axes:
         axis.set_xlim(axis.get_xlim()[::-1])
     say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "slots")
-    keys = [Line2D([], [], color=color, ls="--" if name == "no method" else "-", label=name.replace("no method", "lower bound"))
-            for name, color in METHODS.items()]  # fmt: skip
-    kinds = [Line2D([], [], color="0.4", ls="--", label="proved"), Line2D([], [], color="0.4", marker="o", ms=4, label="these runs")]
-    legend(figure, keys + kinds)
+    kinds = {"lower bound": {"color": "black", "ls": "--"}, "proved": {"color": "0.4", "ls": "--"},
+             "these runs": {"color": "0.4", "marker": "o", "ms": 4}}  # fmt: skip
+    legend(figure, [*_methods(), *(Line2D([], [], label=label, **look) for label, look in kinds.items())])
