@@ -31,7 +31,7 @@ figures: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(NBVAL) notebooks
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(NBVAL) notebooks
 	$(BIN)/lpkit check -j 2
 
 $(TORCH_READY): pyproject.toml constraints.txt

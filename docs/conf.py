@@ -20,7 +20,7 @@ from textwrap import shorten
 import pandas as pd
 
 import lpkit
-from lpkit.claims import _text as value_text
+from lpkit.claims import value_text
 from lpkit.claims import read_claims
 from lpkit.contents import pictures
 from lpkit.costs import READINGS

@@ -52,8 +52,8 @@ __all__ = [
     "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv", "ConvTranspose", "Costs", "DFG",
     "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "NETWORKS", "Network", "Node", "PLANNERS", "Plan", "Pool",
     "READINGS", "Reading", "SCHEDULES", "SENSITIVITY_VALUES", "Table", "Timeline", "algorithm1", "backprop_dfg",
-    "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "flat_from", "gains",
-    "gemm_cycles", "gemms", "hand_made", "iteration_bound", "list_schedule", "min_period", "min_registers", "network",
+    "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "explore", "flat_from",
+    "gains", "gemm_cycles", "gemms", "hand_made", "iteration_bound", "list_schedule", "min_period", "min_registers", "network",
     "notebook_ids", "optimal", "pipedream", "plan", "plots", "priorities", "publish", "read_claims", "read_csv",
     "read_plan", "reading", "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity",
     "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
@@ -62,11 +62,11 @@ __all__ = [
 
 
 def __getattr__(name):
-    """`lpkit.plots` on first use: matplotlib takes longer to import than everything else here."""
-    if name == "plots":
+    """`lpkit.plots` and `lpkit.explore` on first use: matplotlib takes longer to import than everything else here."""
+    if name in ("explore", "plots"):
         import importlib
 
-        return importlib.import_module("lpkit.plots")
+        return importlib.import_module(f"lpkit.{name}")
     raise AttributeError(f"module 'lpkit' has no attribute {name!r}")
 
 

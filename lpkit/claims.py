@@ -34,7 +34,7 @@ from lpkit.costs import READINGS
 from lpkit.display import Table, engineering
 from lpkit.paths import repository
 
-__all__ = ["Claim", "read_claims", "verdict", "verdicts", "claims"]
+__all__ = ["Claim", "read_claims", "value_text", "verdict", "verdicts", "claims"]
 
 MEASURES = ("measures", "graph_measures", "schedule_measures", "pprs_measures", "attack_measures")  # modules
 CHECKS = ("equal", "at_least", "at_most", "holds", "none")
@@ -239,15 +239,15 @@ def claims(item=None, *, ledger=None):
 
 
 def _texts(frame, column):
-    return [_text(value, unit) for value, unit in zip(frame[column], frame["unit"])]
+    return [value_text(value, unit) for value, unit in zip(frame[column], frame["unit"])]
 
 
-def _text(value, unit):
+def value_text(value, unit):
     """A value with its unit.
 
     Examples
     --------
-    >>> _text(0.264, "fraction"), _text(32159456.0, "cycles"), _text(1.0, "share"), _text(25806.0, "bytes")
+    >>> value_text(0.264, "fraction"), value_text(32159456.0, "cycles"), value_text(1.0, "share"), value_text(25806.0, "bytes")
     ('26.4 %', '3.216e7 cycles', 'all', '25,806 bytes')
     """
     if value != value:

@@ -82,13 +82,13 @@ def needs_papermill():
         )
 
 
-def start_worker(workers=1):
-    """Prepare this one of `workers` processes: it stops its kernel when told to end, and ends with its parent.
+def start_worker():
+    """Prepare this worker process: it stops its kernel when told to end, and ends when its parent was killed.
 
-    Its kernels share the cores with those of the others, unless the user's OMP_NUM_THREADS says otherwise: two that
-    each compute with all cores wait for each other, and both take three times as long.
+    Its kernels compute on one core, unless the user's OMP_NUM_THREADS says otherwise: two that each take all cores wait
+    for each other, and both take three times as long.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // workers, 1)))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the runner decides what ends
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -114,8 +114,7 @@ def execute_all(tasks, jobs, done):
         return
     before = set(multiprocessing.active_children())
     index = [task for task in tasks if task.id.startswith("00_")]  # it reads what the others wrote
-    workers = min(jobs, len(tasks))
-    pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=start_worker, initargs=(workers,))
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=_context(), initializer=start_worker)
     try:
         for together in ([task for task in tasks if task not in index], index):
             futures = {pool.submit(execute, task): task for task in together}

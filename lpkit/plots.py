@@ -5,6 +5,7 @@ notebook, batch, widget or server.
 """
 
 from collections.abc import Mapping
+from functools import wraps
 
 import numpy as np
 from matplotlib import rc_context
@@ -36,10 +37,10 @@ MARKERS = {"equal_layers": "v", "pipedream": "s", "algorithm1": "o", "optimal": 
 
 def styled(draw):
     """Run a drawing function under `STYLE` without leaving a trace in matplotlib's global settings."""
+    @wraps(draw)
     def styled(*args, **kwargs):
         with rc_context(STYLE):
             return draw(*args, **kwargs)
-    styled.__doc__, styled.__name__, styled.__module__ = draw.__doc__, draw.__name__, draw.__module__
     return styled
 
 
