@@ -20,8 +20,7 @@ from textwrap import shorten
 import pandas as pd
 
 import lpkit
-from lpkit.claims import value_text
-from lpkit.claims import read_claims
+from lpkit.claims import read_claims, value_text
 from lpkit.contents import pictures
 from lpkit.costs import READINGS
 from lpkit.notebooks import notebook_ids, title
