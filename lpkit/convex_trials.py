@@ -98,11 +98,19 @@ def random_trial(seed, precisions=(0.05, 0.02, 0.01), *, dimension=100, samples=
     precisions, samples, most
         As for `iterations_to`.
 
+    Raises
+    ------
+    ValueError
+        If there is no precision or no K, or as `iterations_to`.
+
     Examples
     --------
     >>> random_trial(0, [0.1], dimension=20, samples=[10]).tuned["steps"].tolist()
     [15.0, 11.0]
     """
+    precisions, samples = (np.atleast_1d(values).ravel().tolist() for values in (precisions, samples))
+    if not precisions or not samples:
+        raise ValueError(f"precisions are {shown(precisions)} and samples {shown(samples)}; give at least one of each")
     return _random_trial(seed, tuple(precisions), dimension, tuple(samples), most)
 
 
