@@ -3,8 +3,6 @@
 What the controls do is in `lpkit.explore_widgets`; the notebook runs and compares without a browser.
 """
 
-from dataclasses import replace
-
 from lpkit.costs import LAYERS
 from lpkit.explore_calls import call_of, command_of
 from lpkit.explore_picture import png
@@ -13,7 +11,7 @@ from lpkit.explore_tables import cases_of, table_of
 from lpkit.explore_text import text_of
 from lpkit.explore_views import draw
 from lpkit.explore_widgets import (
-    answers, connect, ipywidgets, known_fields, menu, panel, show, slider, words, write_files,
+    answers, beginning, connect, ipywidgets, menu, panel, show, slider, words, write_files,
 )  # fmt: skip
 from lpkit.networks import NETWORKS
 from lpkit.partition import PLANNERS
@@ -97,7 +95,7 @@ def explorer(state=None, **initial):
     ValueError
         If ipywidgets is not installed, or the state cannot be.
     """
-    start = replace(State() if state is None else state, **known_fields(initial, State))
+    start = beginning(state, initial, State)
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
     connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view)

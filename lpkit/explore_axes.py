@@ -1,5 +1,7 @@
 """What the pictures of the explorer have in common: axes at fixed places, names and legends that are drawn fast."""
 
+from textwrap import wrap
+
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.lines import Line2D
@@ -15,6 +17,7 @@ from lpkit.gantt_places import corners
 __all__ = ["beside", "boxes", "legend", "say", "stage_ticks"]
 
 MOST_HATCHED = 200  # boxes of a part
+LETTERS_PER_INCH = 11.5  # of a title
 KEY, BETWEEN, LETTERS = 20, 20, 8.5  # of a legend, in points: width of a key, gap between two, size of letters
 
 
@@ -27,9 +30,10 @@ def beside(figure, count, *, bottom=0.2):
 
 
 def say(axis, title="", x="", y=""):
-    """Title and labels at fixed places: matplotlib measures every tick to find free ones."""
-    axis.set_title(title, y=1.0, pad=5)
+    """Title, wrapped to the axis, and labels at fixed places: matplotlib measures every tick to find free ones."""
     wide, tall = np.array(axis.get_position().bounds[2:]) * axis.figure.get_size_inches()
+    lines = [part for line in title.split("\n") for part in wrap(line, int(wide * LETTERS_PER_INCH))]
+    axis.set_title("\n".join(lines), y=1.0, pad=5, parse_math=False)
     if x:
         axis.set_xlabel(x)
         axis.xaxis.set_label_coords(0.5, -0.36 / tall)
@@ -68,6 +72,7 @@ def _key(handle, x, y, points):
     if isinstance(key, Line2D):
         key.set_markevery([1])  # in the middle
     key.set_transform(points)
+    key.set_clip_on(False)  # to the axis that it was drawn in
     return key
 
 

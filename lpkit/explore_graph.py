@@ -15,6 +15,8 @@ __all__ = ["draw_graph"]
 
 STEPS = np.linspace(0, 1, 25)[:, None]  # of a curve
 CLOSER = {"delta''": (-0.25, 0), "join": (0.15, 0)}  # so that the parts of neighbouring layers do not touch
+MOST_STRETCH = 1.4  # of a graph in a wide axis
+ROOM = 0.3  # that a label needs at most, in units of the axis
 HEAD = 0.13  # length of an arrow's head, in units of the axis
 
 
@@ -32,8 +34,9 @@ def draw_graph(axis, dfg):
     """
     places = {name: np.array(place) + CLOSER.get(operation(name)[0], (0, 0))
               for name, place in backprop_places(dfg).items()}  # fmt: skip
+    size, reach = _stretched(axis, places)
     edges = [edge for edge in dfg.edges if edge.source != edge.target]
-    curves = [_curve(places[edge.source], places[edge.target]) for edge in edges]
+    curves = [_curve(places[edge.source], places[edge.target], reach) for edge in edges]
     own = [(edge, _ring(places[edge.source])) for edge in dfg.edges if edge.source == edge.target]
     axis.add_collection(LineCollection([*curves, *(ring for _, ring in own)], colors="0.45", linewidths=0.8, zorder=1))
     heads = [_head(curve) for curve in curves]
@@ -42,21 +45,53 @@ def draw_graph(axis, dfg):
     sizes = [2 * RADIUS] * len(places)
     axis.add_collection(EllipseCollection(sizes, sizes, 0, units="xy", offsets=list(places.values()), facecolor=colors,
                                           offset_transform=axis.transData, edgecolor="0.2", lw=0.9, zorder=3))
-    delayed = [(edge.delays, curve[len(curve) // 2]) for edge, curve in zip(edges, curves) if edge.delays]
-    delayed += [(edge.delays, ring[12]) for edge, ring in own if edge.delays]
-    delays = [(f"{count}D" if count > 1 else "D", place) for count, place in delayed]
-    write(axis, delays, 7.5, color="#B03A00", halo=True)
-    write(axis, [(name.replace("delta", "δ"), place) for name, place in places.items()], 8)
-    xs, ys = zip(*places.values())
-    axis.set(xlim=(min(xs) - 0.75, max(xs) + 0.75), ylim=(min(ys) - 0.75, max(ys) + 0.6), aspect="equal")
+    lines = [*zip(edges, curves), *own]
+    delayed = [k for k, (edge, _) in enumerate(lines) if edge.delays]
+    spots = _free_spots([line for _, line in lines], delayed, np.array([*places.values()]))
+    counts = [lines[k][0].delays for k in delayed]
+    write(axis, [(f"{n}D" if n > 1 else "D", spot) for n, spot in zip(counts, spots)], 0.94 * size, color="#B03A00", halo=True)
+    write(axis, [(name.replace("delta", "δ"), place) for name, place in places.items()], size)
+
+
+def _stretched(axis, places):
+    """Move the columns apart as far as a wide axis has room, and set its limits; the size of letters and the reach of straight lines."""
+    wide, tall = np.array(axis.get_position().bounds[2:]) * axis.figure.get_size_inches()
+    xs, ys = np.array([*places.values()]).T
+    width, height = np.ptp(xs), np.ptp(ys) + 1.35
+    more = np.clip((wide / tall * height - 1.5) / max(width, 1), 1, MOST_STRETCH)
+    for place in places.values():
+        place *= (more, 1)
+    axis.set(xlim=(more * xs.min() - 0.75, more * xs.max() + 0.75), ylim=(ys.min() - 0.75, ys.max() + 0.6), aspect="equal")
     axis.set_axis_off()
+    unit = 72 * min(wide / (more * width + 1.5), tall / height)  # points
+    return float(np.clip(8 * unit * RADIUS / 13, 5, 8)), 1.7 * more
 
 
-def _curve(start, end):
-    """Points of an arrow from edge to edge of two discs, straight to a neighbour, bent past the nodes between."""
+def _free_spots(lines, labelled, discs):
+    """Where on its line each label is farthest from discs, from other lines and from labels placed before."""
+    spots = np.empty((0, 2))
+    every, owner = np.concatenate([line[::2] for line in lines]), np.repeat(range(len(lines)), [len(line[::2]) for line in lines])
+    for k in labelled:
+        inner = lines[k][1:-1] if len(lines[k]) > 4 else lines[k]
+        room = np.minimum(_nearest(inner, discs) - RADIUS, 0.9 * _nearest(inner, spots))
+        room = np.minimum(np.minimum(room, ROOM), 0.08 + _nearest(inner, every[owner != k]))
+        off = np.abs(np.linspace(-1, 1, len(inner)))
+        spots = np.vstack([spots, inner[np.argmax(room - 0.06 * off)]])
+    return spots
+
+
+def _nearest(points, others):
+    """Distance of each point to the nearest other one."""
+    if not len(others):
+        return np.full(len(points), np.inf)
+    return np.hypot(*(points[:, None] - others).transpose(2, 0, 1)).min(axis=1)
+
+
+def _curve(start, end, reach):
+    """Points of an arrow from edge to edge of two discs, straight within reach, else bent past the nodes between."""
     across = (end - start)[::-1] * (1, -1)
     dx, dy = np.abs(end - start)
-    bend = 0.0 if max(dx, dy) < 1.7 else 0.14 if min(dx, dy) > 0.1 else 0.38
+    bend = 0.0 if dx < reach and dy < 1.7 else 0.14 if min(dx, dy) > 0.1 else 0.38
     middle = (start + end) / 2 + bend * across
     points = (1 - STEPS) ** 2 * start + 2 * STEPS * (1 - STEPS) * middle + STEPS**2 * end
     far = (np.hypot(*(points - start).T) > RADIUS) & (np.hypot(*(points - end).T) > RADIUS)

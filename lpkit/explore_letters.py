@@ -108,8 +108,8 @@ def tick_names(axis, places, names, *, side="x", size=8.5, turn=0):
 
 @lru_cache(maxsize=2048)
 def _outline(text, size, turn, align):
-    """The letters of a short text in points around (0, 0); the same height whatever the letters are."""
-    path = TextPath((0, 0), text, size=size, prop=FontProperties(family="DejaVu Sans"))
+    """The letters of a short text in points around (0, 0); of one height whatever they are, a dollar sign being one."""
+    path = TextPath((0, 0), text.replace("$", r"\$"), size=size, prop=FontProperties(family="DejaVu Sans"))
     box = path.get_extents()
     left = {"middle": (box.x0 + box.x1) / 2, "right": box.x1, "left": box.x0}[align]
     return path.transformed(Affine2D().translate(-left, -0.365 * size).rotate_deg(turn))

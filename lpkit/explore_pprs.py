@@ -5,7 +5,7 @@ Source: PPRS (NeurIPS 2019), sections 4 and 5.
 """
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 
 from lpkit.attack_tables import TARGETS
@@ -17,7 +17,7 @@ from lpkit.explore_pprs_tables import cases_of, table_of
 from lpkit.explore_pprs_text import text_of
 from lpkit.explore_pprs_views import draw
 from lpkit.explore_widgets import (
-    answers, connect, ipywidgets, known_fields, menu, offer, panel, show, slider, write_files,
+    answers, beginning, connect, ipywidgets, menu, offer, panel, show, slider, write_files,
 )  # fmt: skip
 
 __all__ = ["PprsState", "call_of", "command_of", "figure_of", "pprs_explorer", "show", "table_for", "text_of", "write_view"]
@@ -136,7 +136,7 @@ def pprs_explorer(state=None, **initial):
     ValueError
         If ipywidgets is not installed, or the state cannot be.
     """
-    start = replace(PprsState() if state is None else state, **known_fields(initial, PprsState))
+    start = beginning(state, initial, PprsState)
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
     connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view, adapt=partial(_adapt, start))

@@ -4,6 +4,7 @@ Iterates do not depend on Delta, only their clock does: one run serves every dep
 run that would be longer is made as far as that goes, and says so.
 """
 
+from contextlib import nullcontext
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ from lpkit.hard_functions import l1_chain, nesterov_max, smooth_chain
 from lpkit.problems import random_max_affine
 from lpkit.smoothing import agd, gd, pprs
 
-__all__ = ["RATES", "Run", "budget", "first_hits", "fitting", "pays_from", "problem_of", "runs_of", "slots",
-           "start_error", "steps_made"]
+__all__ = ["RATES", "Run", "budget", "first_hits", "fitting", "on_one_thread", "pays_from", "problem_of", "runs_of",
+           "slots", "start_error", "steps_made"]
 
 RATES = tuple(float(f"{10**e:.3g}") for e in np.linspace(-4, 0, 9))  # of GD and AGD, half decades
 MOST_WORK = 40_000  # of the runs of one redraw, in subgradients of 50 numbers; a step alone costs as much as 100
@@ -121,11 +122,34 @@ def fitting(state, K):
     return max(1, state.steps * state.Delta // (K + state.Delta - 1))
 
 
+@cache
+def _libraries():
+    """What sets the threads of numpy's matrix products; None where threadpoolctl is not installed."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+def on_one_thread():
+    """A context in which a matrix product has one thread: these are so small that more mostly wait for each other.
+
+    Examples
+    --------
+    >>> with on_one_thread():
+    ...     float(np.ones(3) @ np.ones(3))
+    3.0
+    """
+    return nullcontext() if _libraries() is None else _libraries().limit(limits=1, user_api="blas")
+
+
 @lru_cache(maxsize=128)
 def _single(name, dimension, method, mu, steps, rates):
     problem = _problem(name, dimension)
     lr = np.array(rates)
-    trace = gd(problem, steps, lr=lr) if method == "GD" else agd(problem, steps, lr=lr, mu=mu)
+    with on_one_thread():
+        trace = gd(problem, steps, lr=lr) if method == "GD" else agd(problem, steps, lr=lr, mu=mu)
     return _errors(trace.values, problem, steps)
 
 
@@ -133,8 +157,9 @@ def _single(name, dimension, method, mu, steps, rates):
 def _perturbed(name, dimension, K, lr, gamma, mu, steps, seed, until):
     """Errors (1, steps + 1) of one run of PPRS, which ends where its error is at most `until`."""
     problem = _problem(name, dimension)
-    trace = pprs(problem, steps, K=K, lr=lr, gamma=gamma, mu=mu, seed=seed,
-                 callback=lambda _, values: bool(values[0] - problem.optimum <= until))  # fmt: skip
+    with on_one_thread():
+        trace = pprs(problem, steps, K=K, lr=lr, gamma=gamma, mu=mu, seed=seed,
+                     callback=lambda _, values: bool(values[0] - problem.optimum <= until))  # fmt: skip
     return _errors(trace.values, problem, steps)
 
 

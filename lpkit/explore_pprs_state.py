@@ -3,10 +3,12 @@
 Source: PPRS (NeurIPS 2019), sections 4 and 5.
 """
 
+import math
 from dataclasses import dataclass, fields
 
 from lpkit.attack_tables import TARGETS
-from lpkit.checks import choice, plain, real, shown, whole_number
+from lpkit import checks
+from lpkit.checks import choice, plain, shown, whole_number
 from lpkit.explore_pprs_records import DEPTHS, offered
 
 __all__ = ["FROG", "PROBLEMS", "VIEWS", "PprsState", "differences"]
@@ -15,6 +17,7 @@ FROG = "frog"
 PROBLEMS = {"max_affine": "random max-affine", "l1_chain": "l1 chain", "nesterov_max": "Nesterov's max",
             "smooth_chain": "smooth chain", FROG: "attack on a frog, recorded"}  # fmt: skip
 VIEWS = ("loss", "bubbling", "depth", "samples", "bounds")
+LEAST_TARGET = 1e-9
 MOST = {"dimension": 200, "K": 1000, "Delta": 1000, "steps": 1000, "seeds": 5}
 
 
@@ -76,13 +79,20 @@ class PprsState:
     def __post_init__(self):
         checked = {name: whole_number(getattr(self, name), name, most=most) for name, most in MOST.items()}
         checked["dimension"] = whole_number(self.dimension, "dimension", least=2, most=MOST["dimension"])
-        checked |= {"lr": real(self.lr, "lr", above=True, most=100.0), "gamma": real(self.gamma, "gamma", most=100.0),
+        checked |= {"lr": _real(self.lr, "lr", above=True, most=100.0), "gamma": _real(self.gamma, "gamma", most=100.0),
                     "mu": _momentum(self.mu)}  # fmt: skip
         allowed = {"problem": tuple(PROBLEMS), "rates": ("best", "same"), "view": VIEWS}
         checked |= {name: choice(getattr(self, name), name, known) for name, known in allowed.items()}
         checked |= _recorded(checked, self.target) if checked["problem"] == FROG else {"target": _share(self.target)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+
+def _real(value, name, **limits):
+    """As `lpkit.checks.real`, to which a whole number beyond all floats is infinite, so refused."""
+    value = plain(value)
+    beyond = isinstance(value, int) and value.bit_length() > 1000
+    return checks.real(math.inf if beyond else value, name, **limits)
 
 
 def _momentum(value):
@@ -95,16 +105,16 @@ def _momentum(value):
             raise ValueError(f"mu is {shown(value)}; give a number of at least 0 and below 1, or 'nesterov'") from None
     if value == "nesterov":
         return value
-    value = real(value, "mu", most=1.0)
+    value = _real(value, "mu", most=1.0)
     if value == 1:
         raise ValueError("mu is 1.0; it must be below 1, or nothing ever slows down")
     return value
 
 
 def _share(target):
-    target = real(target, "target", above=True)
-    if target >= 1:
-        raise ValueError(f"target is {target}; it is a share of the error at the start, above 0 and below 1")
+    target = _real(target, "target", above=True)
+    if not LEAST_TARGET <= target < 1:
+        raise ValueError(f"target is {target}; it is a share of the error at the start, from {LEAST_TARGET:g} to below 1")
     return target
 
 
@@ -113,7 +123,7 @@ def _recorded(checked, target):
     K = choice(checked["K"], "K", offered())
     lr = _near(checked["lr"], f"lr with K = {K}", offered(K))
     gamma = _near(checked["gamma"], f"gamma with K = {K} and lr = {lr:g}", offered(K, lr))
-    target = _near(real(target, "target"), "target", TARGETS)
+    target = _near(_real(target, "target"), "target", TARGETS)
     return {"lr": lr, "gamma": gamma, "target": float(target), "Delta": choice(checked["Delta"], "Delta", DEPTHS)}
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from lpkit.explore_pprs_records import offered, recorded_curve, steps_to
 from lpkit.explore_pprs_runs import Run, budget, first_hits, problem_of, runs_of, slots, start_error
 from lpkit.explore_pprs_state import FROG, PROBLEMS, differences
+from lpkit.explore_tables import labelled
 from lpkit.rates import naive_nonsmooth, naive_smooth, nonsmooth_lower, pprs_upper, smooth_lower
 
 __all__ = ["cases_of", "named", "table_of"]
@@ -35,7 +36,7 @@ def cases_of(state, pinned=None):
 
 def _label(when, state, names):
     said = [f"{name} {PROBLEMS.get(getattr(state, name), getattr(state, name))}" for name in names]
-    return f"{when}: {', '.join(said)}" if said else when
+    return labelled(when, said)
 
 
 def named(run):

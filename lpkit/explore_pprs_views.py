@@ -24,6 +24,7 @@ METHODS = {"GD": COLORS["pipedream"], "AGD": COLORS["G"], "PPRS": COLORS["algori
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 RING = {"marker": "o", "ms": 10, "mfc": "none", "mec": "black", "mew": 1.4, "lw": 0}
 MOST_NUMBERED = 400  # passes whose samples are numbered
+MOST_ROWS = 26  # in which numbers can be read
 FAR = 1e6  # beyond every picture: higher losses are drawn there
 MOST_RATIO = 30.0  # of a loss above that at the start: what leaps higher leaves the picture
 
@@ -114,21 +115,25 @@ def _logarithmic(axes, side, low, high):
         places = [10.0**k for k in powers[:: -(-len(powers) // 9)] if low <= k <= high]
     for axis in axes:
         if side == "x" or axis is axes[0]:
-            tick_names(axis, places, [_number(place) for place in places], side=side)
+            tick_names(axis, places, _numbers(places), side=side)
         lines, across = (axis.vlines, axis.get_xaxis_transform()) if side == "x" else (axis.hlines, axis.get_yaxis_transform())
         lines(places, 0, 1, color="0.9", lw=0.7, zorder=0, transform=across)
 
 
-def _number(value):
-    """A number beside an axis; of the very large and small the power of ten.
+def _numbers(values):
+    """Numbers beside an axis, all in one style: where one is very large or small, powers of ten.
 
     Examples
     --------
-    >>> _number(0.05), _number(2000.0), _number(1e-5), _number(2e7)
-    ('0.05', '2,000', '10⁻⁵', '2·10⁷')
+    >>> _numbers([0.05, 2000.0]), _numbers([1e-5, 0.2]), _numbers([1e4, 2e7])
+    (['0.05', '2,000'], ['10⁻⁵', '2·10⁻¹'], ['10⁴', '2·10⁷'])
     """
-    if 1e-3 <= value < 1e5:
-        return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    if all(1e-3 <= value < 1e5 for value in values):
+        return [f"{value:,.0f}" if value >= 1 else f"{value:g}" for value in values]
+    return [_power(value) for value in values]
+
+
+def _power(value):
     mantissa, power = f"{value:.0e}".split("e")
     return f"{'' if mantissa == '1' else f'{mantissa}·'}10{str(int(power)).translate(POWERS)}"
 
@@ -151,7 +156,7 @@ def _bubbling(figure, cases, parts):
         own = part["end"].max()
         axis.add_collection(PolyCollection(corners(*np.array([[0], [own], [0.5], [state.Delta + 0.5]], float)), facecolor=IDLE))
         for kind, color in PASSES.items():
-            _passes(axis, part[part["pass"] == kind], color, end)
+            _passes(axis, part[part["pass"] == kind], color, end, numbered=state.Delta * len(cases) <= MOST_ROWS)
         axis.set_ylim(state.Delta + 0.5, 0.5)
         axis.grid(visible=False)
         step = -(-state.Delta // (16 // len(cases)))
@@ -165,12 +170,12 @@ def _bubbling(figure, cases, parts):
     legend(figure, [*(Patch(color=PASSES[kind], label=text) for kind, text in keys.items()), Patch(color=IDLE, label="waits")])
 
 
-def _passes(axis, part, color, end):
+def _passes(axis, part, color, end, *, numbered):
     left, right, node = (part[name].to_numpy(float) for name in ("start", "end", "node"))
     few = (part["passes"] == 1).all() and end <= 120
     half, edge = (0.46, {"edgecolor": "white", "lw": 0.5}) if few else (0.5, {"lw": 0, "antialiased": False})
     axis.add_collection(PolyCollection(corners(left, right, node - half, node + half), facecolor=color, **edge))
-    if few and end <= 80 and len(part) * 2 <= MOST_NUMBERED:
+    if numbered and few and end <= 80 and len(part) * 2 <= MOST_NUMBERED:
         write(axis, [(str(sample), place) for sample, place in zip(part["sample"], zip((left + right) / 2, node))], 7)
 
 
@@ -197,7 +202,7 @@ def _pays(axis, at, run):
         return
     axis.axvline(at, color=METHODS[run.method], lw=0.9, ls=":")
     above = at < 30  # where the curves are below
-    axis.annotate(f"PPRS ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90, fontsize=8,
+    axis.annotate(f"ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90, fontsize=8,
                   va="top" if above else "bottom", color=METHODS[run.method], xycoords=("data", "axes fraction"))  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from numbers import Real
 from pathlib import Path
 
-from lpkit.checks import choice, plain, shown, whole_number
+from lpkit.checks import choice, is_file, plain, shown, whole_number
 from lpkit.costs import LAYERS, Costs
 from lpkit.networks import NETWORKS, network, read_csv
 from lpkit.partition import PLANNERS, plan
@@ -24,6 +24,8 @@ __all__ = ["COSTING", "VIEWS", "State", "choices_of", "costs_of", "differences",
 
 VIEWS = ("loads", "speedup", "timeline", "communication", "utilisation", "graph")
 MOST_SIDE, MOST_BATCH, MOST_PROCESSORS = 4096, 2**20, 64
+LONGEST_NAME, LONGEST_PART = 1000, 255  # characters of a path, and of a name in it
+MOST_LAYERS, MOST_BYTES = 1000, 2**21  # of a file: reading and planning more would have to be waited for
 LONGEST = 24_000  # operations of a timeline, about: beyond, a picture would have to be waited for
 COSTING = ("rows", "columns", "dataflow", "batch", "delta", "G", "first_layer_delta", "layers")  # what costs depend on
 
@@ -96,6 +98,8 @@ def _network(name):
     if not isinstance(name, (str, Path)) or not str(name).strip():
         raise ValueError(f"network is {shown(name)}; give a built-in name such as 'vgg16', or the path of a file")
     name = str(name).strip()
+    if len(name) > LONGEST_NAME or max(map(len, name.split("/"))) > LONGEST_PART or "\0" in name:
+        raise ValueError(f"network is {shown(name)}; no file has that name, give a built-in name or the path of a file")
     return name.lower() if name.lower() in NETWORKS else name
 
 
@@ -188,9 +192,12 @@ def differences(state, other):
 
 def _stamp(name):
     """What tells whether a file is still the one that was read; None of a built-in network."""
-    if name in NETWORKS or not Path(name).is_file():
+    if name in NETWORKS or not is_file(name):
         return None
     found = Path(name).stat()
+    if found.st_size > MOST_BYTES and Path(name).suffix.lower() != ".onnx":
+        raise ValueError(f"{shown(name, 200)} has {found.st_size:,} bytes; an explorer reads at most {MOST_BYTES:,}, lpkit plan "
+                         "more")  # fmt: skip
     return found.st_mtime_ns, found.st_size
 
 
@@ -212,7 +219,11 @@ def choices_of(state):
 
 @lru_cache(maxsize=64)
 def _costs(name, stamp, choices) -> Costs:
-    return layer_costs(name, **dict(choices))
+    made = layer_costs(name, **dict(choices))
+    if len(made) > MOST_LAYERS:
+        raise ValueError(f"{shown(name, 200)} has {len(made):,} layers; an explorer shows at most {MOST_LAYERS:,}, lpkit plan "
+                         "plans more")  # fmt: skip
+    return made
 
 
 @lru_cache(maxsize=512)

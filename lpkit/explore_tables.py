@@ -23,9 +23,10 @@ from lpkit.search import solved, task_of
 from lpkit.systolic import useful_macs
 from lpkit.timeline_table import timeline_table
 
-__all__ = ["cases_of", "graph_of", "processor_counts", "table_of"]
+__all__ = ["cases_of", "graph_of", "labelled", "processor_counts", "table_of"]
 
 MOST_POINTS = 16  # processor counts that a curve has one by one; beyond, every fourth
+MOST_NAMED = 4  # differences in a label; of more the first three
 SHOWN_LAYERS = 6  # that a graph has room for
 COMPARED = ("loads", "speedup", "timeline", "communication")  # views where PipeDream stands beside the plan
 
@@ -50,7 +51,19 @@ def cases_of(state, pinned=None):
 
 def _label(when, state, names):
     said = [f"{name.replace('_', ' ')} {_value(name, getattr(state, name))}" for name in names]
-    return f"{when}: {', '.join(said)}" if said else when
+    return labelled(when, said)
+
+
+def labelled(when, said):
+    """A label of a few differences.
+
+    Examples
+    --------
+    >>> labelled("now", ["rows 8", "columns 8", "batch 1", "processors 2", "G b"]), labelled("now", [])
+    ('now: rows 8, columns 8, batch 1 and 2 more', 'now')
+    """
+    few = said if len(said) <= MOST_NAMED else [*said[: MOST_NAMED - 2], f"{said[MOST_NAMED - 2]} and {len(said) - MOST_NAMED + 1} more"]
+    return f"{when}: {', '.join(few)}" if few else when
 
 
 def _value(name, value):

@@ -1,5 +1,6 @@
 """What an explorer says beside the picture: the numbers, why no plan is better, and what the view shows."""
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 
@@ -23,7 +24,7 @@ def described(state):
     >>> print("\\n".join(described(State("sample4", processors=3))))  # doctest: +ELLIPSIS
     sample4 on 32x32 ws, batch 32, 3 processors, LayerPipe (optimal): period 1.395e7 cycles, speedup 2.570 of 3
     against PipeDream (period 1.689e7 cycles): period ratio 1.210, time reduction 17.4 %, throughput gain 21.0 %
-    optimal: no plan of 3 processors beats 1.395e+07 cycles: ...
+    optimal: no plan of 3 processors beats 1.395e7 cycles: ...
     loads: P1 1.395e7, P2 1.075e7, P3 1.116e7
     moved: P2 does 100 % of the delta of conv2
     """
@@ -48,8 +49,19 @@ def _certificate(state, plan):
     best = plan_of(replace(state, planner="optimal"))
     above = float(plan.period) / float(best.period) - 1 if best.period else 0.0
     if plan.certificate is not None or above < 5e-7:
-        return best.certificate.text
-    return f"{100 * above:.3g} % above the optimum; {best.certificate.text}"
+        return _styled(best.certificate.text)
+    return f"{100 * above:.3g} % above the optimum; {_styled(best.certificate.text)}"
+
+
+def _styled(text):
+    """A certificate with its large numbers written as the others are.
+
+    Examples
+    --------
+    >>> _styled("no plan beats 4.1e+08 cycles")
+    'no plan beats 4.100e8 cycles'
+    """
+    return re.sub(r"\b\d(\.\d+)?e\+\d+", lambda found: engineering(float(found[0])), text)
 
 
 def _unused(state):

@@ -44,8 +44,8 @@ def draw_timelines(figure, cases, parts):
 
 def _window(lines):
     """Some periods, from where the first mini-batch is nearly through: the pipeline fills, and is full."""
-    period = max(float(line.plan.period) for line in lines) or 1.0
     full, end = (max(float(getattr(line, name)) for line in lines) for name in ("fill", "makespan"))
+    period = max(*(float(line.plan.period) for line in lines), *(float(line.period or 0) for line in lines), 1e-9 * end) or 1.0
     first = max(0.0, min(full - 0.6 * PERIODS * period, end - PERIODS * period))
     return first, min(first + PERIODS * period, end)
 

@@ -172,7 +172,7 @@ def _short(name):
 
 def _graph(figure, cases, parts):
     axes = figure.subplots(1, len(cases), squeeze=False)[0]
-    figure.subplots_adjust(left=0.005, right=0.995, top=0.9, bottom=0.01, wspace=0.01)
+    figure.subplots_adjust(left=0.005, right=0.995, top=0.87, bottom=0.01, wspace=0.01)
     for axis, (label, state) in zip(axes, cases.items()):
         graph, first, last = graph_of(state)
         draw_graph(axis, graph)

@@ -6,15 +6,17 @@ redraw to redraw. What is drawn and said comes from pure functions of a state, w
 
 import html
 import importlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from lpkit.checks import shown, write_all
 from lpkit.explore_picture import DPI, SIZE, empty_png, svg
 from lpkit.publish import DIGITS
 
-__all__ = ["answers", "connect", "ipywidgets", "known_fields", "menu", "offer", "panel", "show", "slider", "words",
+__all__ = ["answers", "beginning", "connect", "ipywidgets", "menu", "offer", "panel", "show", "slider", "words",
            "write_files"]
+
+LONGEST_FOLDER = 1000  # characters
 
 
 def ipywidgets():
@@ -39,19 +41,21 @@ def show(widget):
     display({"application/vnd.jupyter.widget-view+json": view}, raw=True)
 
 
-def known_fields(initial, state_type):
-    """`initial` again, if all its names are fields of the state.
+def beginning(state, initial, state_type):
+    """The state to begin with: `state`, or the default one, with the fields of `initial` replaced.
 
     Raises
     ------
     ValueError
-        If one is not.
+        If `state` is no such state, or a name is no field of it.
     """
+    if state is not None and not isinstance(state, state_type):
+        raise ValueError(f"state is {shown(state)}; give a {state_type.__name__}, or its fields by name")
     known = [field.name for field in fields(state_type)]
     for name in initial:
         if name not in known:
             raise ValueError(f"the explorer has no {shown(name)}; it has {', '.join(known)}")
-    return initial
+    return replace(state_type() if state is None else state, **initial)
 
 
 # Controls: each has the value of a field of the state, in the words of its unit
@@ -93,7 +97,7 @@ def answers(widgets):
     ['error', 'text', 'image', 'pin', 'unpin', 'folder', 'write', 'written']
     """
     return {
-        "error": widgets.HTML(), "text": widgets.HTML(),
+        "error": widgets.HTML(layout=widgets.Layout(min_height="28px")), "text": widgets.HTML(),
         "image": widgets.Image(format="png", width=str(int(SIZE[0] * DPI)), height=str(int(SIZE[1] * DPI))),
         "pin": widgets.Button(description="pin this", tooltip="keep this configuration to compare with"),
         "unpin": widgets.Button(description="unpin", disabled=True),
@@ -110,7 +114,7 @@ def panel(widgets, controls, parts, *, left):
     columns = [widgets.VBox([controls[name] for name in part]) for part in (names[:left], names[left:-1])]
     foot = [parts[name] for name in ("pin", "unpin", "folder", "write")]
     rows = [_row(widgets, columns), controls["view"], parts["error"], parts["image"], parts["text"],
-            _row(widgets, foot), parts["written"], widgets.HTML(READOUTS)]  # fmt: skip
+            _row(widgets, foot), parts["written"], widgets.HTML(LOOK)]  # fmt: skip
     return widgets.VBox(rows).add_class("lpkit-explorer")
 
 
@@ -119,8 +123,10 @@ def _row(widgets, parts):
     return widgets.HBox(parts, layout=widgets.Layout(flex_flow="row wrap"))
 
 
-# Sliders as long as each other, whatever they read: ipywidgets has no width of a readout.
-READOUTS = """<style>
+# Sliders as long as each other, whatever they read: ipywidgets has no width of a readout. In an app of Voila the live
+# picture and text stand in place of the printed ones, which a notebook has for those who do not run it.
+LOOK = """<style>
+body[data-voila] .jp-OutputArea-child:has(> :is([data-mime-type="text/plain"], .jp-RenderedImage)) {display: none}
 .lpkit-explorer .widget-readout {flex: 0 0 130px; margin-left: 12px; padding: 0; text-align: left}
 </style>"""
 
@@ -151,7 +157,14 @@ def connect(controls, parts, *, asked, drawn, write, adapt=None):
     def adapted():
         if adapt is not None:
             adapt(controls)
-        return drawn(asked(controls), *pinned)
+        now = asked(controls)
+        try:
+            return drawn(now, *pinned)
+        except (ValueError, OSError) as error:
+            if not pinned:
+                raise
+            drawn(now)  # raises what is wrong with it, if anything is
+            raise ValueError(f"the pinned configuration cannot be drawn, unpin it: {error}") from None
 
     def redraw(_=None):
         if busy:
@@ -217,11 +230,21 @@ def write_files(folder, name, made):
     ValueError
         If the folder has no name or cannot be written to.
     """
-    if not str(folder).strip():
-        raise ValueError("the folder has no name; give one, such as explored")
-    stem = Path(str(folder).strip()).expanduser() / name
+    stem = _place(str(folder).strip()) / name
     figure, table = made()
     text = table.to_csv(index=False, lineterminator="\n", float_format=DIGITS)
     paths = [Path(f"{stem}.svg"), Path(f"{stem}.csv")]
     write_all(dict(zip(paths, (svg(figure), text))))
     return paths
+
+
+def _place(folder):
+    """The folder that a text names."""
+    if not folder:
+        raise ValueError("the folder has no name; give one, such as explored")
+    if "\0" in folder or len(folder) > LONGEST_FOLDER or max(map(len, folder.split("/"))) > 255:
+        raise ValueError(f"the folder {shown(folder)} cannot be: its name is too long, or holds a zero byte; choose another")
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        raise ValueError(f"the folder {shown(folder)} begins with a user who has no home here; give its whole path") from None

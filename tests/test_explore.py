@@ -297,6 +297,81 @@ def test_what_cannot_be_is_a_sentence_in_both(state, message):
         assert message in str(error.value)
 
 
+def hostile(folder):
+    """Files that are none or lie: what each holds, and what is said of it."""
+    whole = (lp.write_csv(lp.network("lenet5"), folder / "whole.csv"), (folder / "whole.csv").read_text())[1]
+    head = "Layer name, M, N, K,\n"
+    return {
+        "empty.csv": ("", "is empty; it may have been cut off"),
+        "binary.csv": (bytes(range(256)), "is not text"),
+        "cut.csv": (whole[: len(whole) // 2], "cells where the header has 12; give each line as many (or was the file cut off?)"),
+        "nan.csv": (head + "a, nan, 3, 4,\n", "nan"),
+        "negative.csv": (head + "a, -5, 3, 4,\n", "-5"),
+        "claims.csv": (head + "a, 99999999999999, 3, 4,\n", "99999999999999"),
+        "overflow.csv": (head + "a, 1000000000000, 1000000000000, 1000000000000,\n", "a"),
+        "model.onnx": (bytes(range(256)), "is not an ONNX model"),
+        "long.csv": (head + "".join(f"l{n}, 64, 32, 16,\n" for n in range(1001)), "has 1,001 layers; an explorer shows at most"),
+        "large.csv": ("#" * 2**21 + "\n" + whole, "bytes; an explorer reads at most 2,097,152, lpkit plan more"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_file_that_cannot_be_a_network_is_a_sentence_in_every_view(tmp_path, view):
+    for name, (content, message) in hostile(tmp_path).items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        error = tried(figure_of, State(str(tmp_path / name), processors=1, view=view))
+        assert isinstance(error, Exception) and message in str(error) and len(str(error)) < 600, (name, error)
+        assert "\n" not in str(error), name
+    assert "is a folder; give a file in it" in str(tried(figure_of, State(str(tmp_path), view=view)))
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "x" * 300 + ".csv", "/".join(["x" * 200] * 9), "a\0b.csv"])
+def test_a_name_that_no_file_has_is_refused_in_a_sentence(name):
+    with pytest.raises(ValueError, match="no file has that name, give a built-in name or the path of a file") as error:
+        State(name)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_names_are_drawn_as_they_are_whatever_signs_they_hold(tmp_path, view):
+    names = ["$\\frac{$", "$a^2$", "<b>bold</b>", "x" * 3000]
+    file = tmp_path / "a$_$b$<script>.csv"
+    file.write_text("Layer name, M, N, K,\n" + "".join(f"{name}, 64, 32, 16,\n" for name in names))
+    state = State(str(file), processors=2, view=view)
+    assert png(figure_of(state)) and png(figure_of(state, replace(state, network="lenet5")))
+    assert len(max(text_of(state).splitlines(), key=len)) < 500
+
+
+@pytest.mark.parametrize("bandwidth", [1e-290, 1e-9, 9e17])
+def test_links_of_any_speed_have_a_timeline(bandwidth):
+    assert png(figure_of(State("sample4", processors=2, view="timeline", bandwidth=bandwidth)))
+
+
+def test_a_label_names_few_of_many_differences():
+    names = list(cases_of(MIXED, State()))
+    assert names[1] == "now: network lenet5, rows 16, columns 8 and 9 more"
+    assert max(map(len, names)) < 90
+
+
+def test_numbers_of_the_text_have_one_style():
+    assert not re.search(r"\de[+]", text_of(State()) + text_of(State("resnet50", processors=2, planner="pipedream")))
+
+
+@pytest.mark.parametrize("network", ["vgg16", "resnet50", "sample4"])
+def test_delays_of_the_graph_stand_clear_of_the_nodes(network):
+    axis = figure_of(State(network, processors=4, view="graph")).axes[0]
+    discs = next(c for c in axis.collections if type(c).__name__ == "EllipseCollection").get_offsets()
+    *_, delays, _ = (c for c in axis.collections if len(c.get_offsets()) and type(c).__name__ == "PathCollection")
+    apart = np.hypot(*(delays.get_offsets()[:, None] - discs).transpose(2, 0, 1)).min(axis=1)
+    assert len(apart) >= 10 and apart.min() > 0.27 + 0.1
+
+
+def test_a_legend_has_a_key_to_each_of_its_words():
+    figure = figure_of(State("sample4", processors=3, view="speedup"))
+    keys = [artist for artist in figure.artists if hasattr(artist, "get_marker")]
+    assert len(keys) == 3 and not any(key.get_clip_on() for key in keys)
+
+
 STATES = st.builds(
     State, st.sampled_from(["sample4", "lenet5", "alexnet", "unet"]), rows=st.integers(1, 512), columns=st.integers(1, 512),
     dataflow=st.sampled_from(["ws", "os", "is"]), batch=st.integers(1, 1024), processors=st.integers(1, 12),
@@ -422,6 +497,20 @@ def test_pinning_compares_and_unpinning_ends_it():
     assert handle.image.value == alone
 
 
+def test_a_pin_that_became_impossible_is_named_and_can_be_taken_off(files):
+    handle = Handle(network=str(files / "topology.csv"), processors=2)
+    handle["pin this"].click()
+    (files / "topology.csv").unlink()
+    handle["network"].value = "sample4"
+    assert "the pinned configuration cannot be drawn, unpin it: there is no file" in handle.error.value
+    assert handle.image.value == empty_png() and handle.text.value == ""
+    handle["processors"].value = 9
+    assert "processors is 9" in handle.error.value and "pinned" not in handle.error.value
+    handle["processors"].value = 2
+    handle["unpin"].click()
+    assert handle.error.value == "" and handle.image.value == png(figure_of(State("sample4", processors=2)))
+
+
 def test_what_cannot_be_drawn_cannot_be_pinned():
     handle = Handle(network="sample4", processors=9)
     handle["pin this"].click()
@@ -437,6 +526,45 @@ def test_the_button_writes_the_current_view(tmp_path):
     handle["folder"].value = ""
     handle["write SVG and CSV"].click()
     assert "the folder has no name" in handle.written.value
+
+
+@pytest.mark.parametrize("folder, message", [
+    ("x" * 5000, "its name is too long, or holds a zero byte; choose another"),
+    ("y" * 256 + "/z", "its name is too long, or holds a zero byte; choose another"),
+    ("a\0b", "its name is too long, or holds a zero byte; choose another"),
+    ("~nobody-of-this-name/x", "begins with a user who has no home here; give its whole path"),
+    ("/dev/null/x", "choose a folder you may write to"),
+])  # fmt: skip
+def test_a_folder_that_cannot_be_is_a_short_sentence(folder, message):
+    handle = Handle(network="sample4", processors=3)
+    handle["folder"].value = folder
+    handle["write SVG and CSV"].click()
+    assert message in handle.written.value and len(handle.written.value) < 300
+    assert handle.error.value == "" and handle.image.value != empty_png()
+
+
+def test_nothing_is_written_while_an_error_is_shown(tmp_path):
+    handle = Handle(network="sample4", processors=9)
+    handle["folder"].value = str(tmp_path / "out")
+    handle["write SVG and CSV"].click()
+    assert "processors is 9" in handle.written.value and not (tmp_path / "out").exists()
+
+
+def test_markup_in_a_name_is_shown_as_text(tmp_path):
+    file = tmp_path / "<img src=x onerror=alert(1)>.csv"
+    file.write_text("Layer name, M, N, K,\n<script>, 64, 32, 16,\n")
+    handle = Handle(network=str(file), processors=1)
+    assert handle.error.value == "" and "&lt;img" in handle.text.value
+    assert not re.search("<(img|script)", handle.text.value)
+
+
+def test_room_is_kept_for_an_error():
+    assert Handle(network="sample4").error.layout.min_height == "28px"
+
+
+def test_a_state_of_another_kind_is_refused():
+    with pytest.raises(ValueError, match="state is 3; give a State, or its fields by name"):
+        explore.explorer(3)
 
 
 def test_an_unknown_field_is_refused():

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from dataclasses import fields, replace
 
 import numpy as np
@@ -15,9 +16,10 @@ from lpkit.attack_tables import frogs
 from lpkit.explore_picture import empty_png, png
 from lpkit.explore_pprs import PprsState, call_of, command_of, figure_of, table_for, text_of, write_view
 from lpkit.explore_pprs_records import offered, recorded, recorded_curve, steps_to
-from lpkit.explore_pprs_runs import RATES, budget, pays_from, problem_of, runs_of, slots, start_error, steps_made
+from lpkit.explore_pprs_runs import RATES, budget, on_one_thread, pays_from, problem_of, runs_of, slots, start_error, steps_made
 from lpkit.explore_pprs_state import PROBLEMS, VIEWS, differences
 from lpkit.explore_pprs_tables import cases_of
+from lpkit.explore_pprs_views import _numbers
 from lpkit.hard_functions import l1_chain, nesterov_max, smooth_chain
 from lpkit.pipeline_time import chain_timeline, pipeline_time
 from lpkit.problems import random_max_affine
@@ -42,9 +44,13 @@ COMPUTED = [name for name in PROBLEMS if name != "frog"]
     ({"seeds": 6}, "seeds is 6; it must be a whole number from 1 to 5"),
     ({"lr": 0}, "lr is 0; it must be a finite number above 0 and at most 100"),
     ({"gamma": -1}, "gamma is -1; it must be a finite number of at least 0 and at most 100"),
+    ({"lr": 10**400}, "lr is inf; it must be a finite number above 0 and at most 100"),
+    ({"gamma": float("nan")}, "gamma is nan; it must be a finite number of at least 0 and at most 100"),
+    ({"K": 10**5000}, "K is a whole number of about 5001 digits; it must be a whole number from 1 to 1000"),
+    ({"target": 1e-300}, "target is 1e-300; it is a share of the error at the start, from 1e-09 to below 1"),
     ({"mu": "heavy"}, "mu is 'heavy'; give a number of at least 0 and below 1, or 'nesterov'"),
     ({"mu": 1}, "mu is 1.0; it must be below 1, or nothing ever slows down"),
-    ({"target": 1}, "target is 1.0; it is a share of the error at the start, above 0 and below 1"),
+    ({"target": 1}, "target is 1.0; it is a share of the error at the start, from 1e-09 to below 1"),
     ({"target": 0}, "target is 0; it must be a finite number above 0"),
     ({"rates": "worst"}, "rates is 'worst'; Known: 'best', 'same'"),
     ({"view": "loads"}, "view is 'loads'; did you mean 'loss'? Known: 'loss', 'bubbling', 'depth', 'samples', 'bounds'"),
@@ -373,6 +379,37 @@ def test_of_the_record_only_what_was_recorded_is_offered(monkeypatch):
     assert handle.error.value == "" and not handle["seeds"].disabled and handle["target"].value == 0.1
 
 
+def test_a_pin_that_has_not_the_view_is_named():
+    handle = Handle(FROG)
+    handle["pin this"].click()
+    handle["problem"].value = "l1_chain"
+    assert handle.error.value == ""
+    handle.view.value = "bounds"
+    assert "the pinned configuration cannot be drawn, unpin it: no bound is known for the attack" in handle.error.value
+    assert handle.image.value == empty_png()
+    handle["unpin"].click()
+    assert handle.error.value == ""
+
+
+def test_the_largest_of_everything_is_drawn_without_a_wait():
+    largest = PprsState(K=1000, Delta=1000, steps=1000, seeds=5, dimension=200)
+    start = time.process_time()
+    for view in VIEWS:
+        assert png(figure_of(replace(largest, view=view))) != empty_png() and text_of(replace(largest, view=view))
+    assert time.process_time() - start < 2 * len(VIEWS)
+
+
+def test_products_have_one_thread_where_that_can_be_set():
+    threads = pytest.importorskip("threadpoolctl", reason="threadpoolctl comes with the extra 'notebooks'")
+    with on_one_thread():
+        assert {found["num_threads"] for found in threads.threadpool_info() if found["user_api"] == "blas"} == {1}
+
+
+def test_numbers_of_an_axis_have_one_style():
+    assert _numbers([1000.0, 1e4, 1e5]) == ["10³", "10⁴", "10⁵"]
+    assert _numbers([1000.0, 1e4]) == ["1,000", "10,000"]
+
+
 def test_the_record_can_be_where_it_begins():
     handle = Handle(FROG)
     assert handle.image.value == png(figure_of(FROG)) and handle["learning rate"].label == "0.0003"
@@ -408,5 +445,7 @@ def test_the_button_writes_the_current_view(tmp_path):
 
 
 def test_an_unknown_field_is_refused():
+    with pytest.raises(ValueError, match="state is 'frog'; give a PprsState, or its fields by name"):
+        explore_pprs.pprs_explorer("frog")
     with pytest.raises(ValueError, match="the explorer has no 'k'; it has problem, dimension, K"):
         explore_pprs.pprs_explorer(k=3)
