@@ -66,7 +66,8 @@ def loss_against_time(curves, *, start=None, log=False, title=""):
     handles = {label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels())}
     many = len(handles) > 6
     figure.legend(handles.values(), handles.keys(), loc=f"outside {'right upper' if many else 'lower center'}",
-                  ncols=1 if many else len(handles), columnspacing=1.2, handlelength=1.6)  # fmt: skip
+                  ncols=1 if many else len(handles) if len(handles) < 6 else 3, columnspacing=1.2,
+                  handlelength=1.6)  # fmt: skip
     if title:
         figure.suptitle(title, fontsize=10)
     return figure
