@@ -221,7 +221,9 @@ def first_hits(state, K):
     """
     target = state.target * start_error(state)
     steps = min(steps_made(state, K, 1), fitting(state, K))
-    return _run("PPRS", K, state.lr, state.gamma, _seed(state, K, steps, 0, target), state, target)
+    errors = runs_of(state)[-1].errors[:1, : steps + 1] if K == state.K else ()
+    errors = errors if len(errors) and errors.shape[1] > steps else _seed(state, K, steps, 0, target)
+    return _run("PPRS", K, state.lr, state.gamma, errors, state, target)
 
 
 def _seed(state, K, steps, seed, until):

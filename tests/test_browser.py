@@ -242,6 +242,15 @@ def test_an_impossible_choice_is_a_sentence_and_no_picture_until_it_is_undone(li
     assert shows(live, possible)
 
 
+@pytest.mark.parametrize("notebook", CHANGES)
+def test_an_app_shows_picture_and_text_once(chromium, voila, copy):
+    with run_in_voila(chromium, voila, copy) as page:
+        page.wait(f"{IMAGE}?.naturalWidth > 0")
+        static = "[...document.querySelectorAll('.jp-RenderedImage img, .jp-RenderedText')]"
+        assert page.ask(f"{static}.length") >= 2
+        assert page.ask(f"{static}.filter(part => part.offsetHeight).length") == 0
+
+
 def test_a_saved_notebook_opened_again_has_its_static_figure_without_being_run(chromium, jupyterlab, folder, copy):
     state = State()
     figure = lp.publish("explorer", explore.figure_of(state), table=explore.table_for(state), caption="As it was.").png
