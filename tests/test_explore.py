@@ -589,21 +589,20 @@ def test_showing_gives_no_text_to_compare(monkeypatch):
     assert shown == [(["application/vnd.jupyter.widget-view+json"], True)]
 
 
-def test_memory_is_flat_over_many_redraws(monkeypatch):
-    monkeypatch.setattr("lpkit.explore_picture.DPI", 30)
-    handle = Handle(network="sample4", processors=2, view="graph")
-    states = [State("sample4", rows=rows, processors=2, view="graph") for rows in (16, 32)]
+def test_memory_is_flat_over_400_redraws():
+    handle = Handle(network="sample4", processors=2)
 
     def turn(times):
-        """So many redraws, one in ten of them by the widget; the objects there are then, and the most memory so far."""
+        """So many redraws by the widget, view after view; the objects there are then, and the most memory so far."""
         for n in range(times):
-            png(figure_of(states[n % 2]))
-            if n % 10 == 0:
+            handle.view.value = VIEWS[n % len(VIEWS)]  # a redraw each, and one more where the array changes
+            if n % len(VIEWS) == 0:
                 handle["array rows"].value = 48 - handle["array rows"].value
         gc.collect()
         return len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    objects, memory = turn(30)
-    still, most = turn(300)
-    assert still - objects < 300, f"{still - objects} more objects after 300 redraws: each keeps one"
-    assert most - memory < 50_000, f"{most - memory} kB more after 300 redraws"  # garbage that waits for its collection
+    handle["array rows"].value = 16
+    objects, memory = turn(24)
+    still, most = turn(343)
+    assert still - objects < 2000, f"{still - objects} more objects after 400 redraws: one picture has as many"
+    assert most - memory < 60_000, f"{most - memory} kB more after 400 redraws"  # garbage that waits for its collection

@@ -1,6 +1,8 @@
 """The explorer of PPRS: pure functions of a state against the optimisers, and the widget against the pure functions."""
 
+import gc
 import re
+import resource
 import shlex
 import time
 from dataclasses import fields, replace
@@ -449,3 +451,22 @@ def test_an_unknown_field_is_refused():
         explore_pprs.pprs_explorer("frog")
     with pytest.raises(ValueError, match="the explorer has no 'k'; it has problem, dimension, K"):
         explore_pprs.pprs_explorer(k=3)
+
+
+def test_memory_is_flat_over_400_redraws():
+    handle = Handle(SMALL)
+
+    def turn(times):
+        """So many redraws by the widget, view after view; the objects there are then, and the most memory so far."""
+        for n in range(times):
+            handle.view.value = VIEWS[n % len(VIEWS)]  # a redraw each, and one more where K changes
+            if n % len(VIEWS) == 0:
+                handle["samples K"].value = 5 - handle["samples K"].value
+        gc.collect()
+        return len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    handle["samples K"].value = 2
+    objects, memory = turn(25)
+    still, most = turn(334)
+    assert still - objects < 2000, f"{still - objects} more objects after 400 redraws: one picture has as many"
+    assert most - memory < 60_000, f"{most - memory} kB more after 400 redraws"  # garbage that waits for its collection
