@@ -3,6 +3,7 @@
 import gc
 import re
 import resource
+import weakref
 import shlex
 from dataclasses import fields, replace
 
@@ -589,7 +590,7 @@ def test_showing_gives_no_text_to_compare(monkeypatch):
     assert shown == [(["application/vnd.jupyter.widget-view+json"], True)]
 
 
-def test_memory_is_flat_over_400_redraws():
+def test_memory_is_flat_over_1000_redraws():
     handle = Handle(network="sample4", processors=2)
 
     def turn(times):
@@ -599,10 +600,12 @@ def test_memory_is_flat_over_400_redraws():
             if n % len(VIEWS) == 0:
                 handle["array rows"].value = 48 - handle["array rows"].value
         gc.collect()
-        return len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # pandas notes who has looked at a table in weak references, and clears out the dead ones now and then
+        objects = sum(not isinstance(known, weakref.ref) for known in gc.get_objects())
+        return objects, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     handle["array rows"].value = 16
     objects, memory = turn(24)
-    still, most = turn(343)
-    assert still - objects < 2000, f"{still - objects} more objects after 400 redraws: one picture has as many"
-    assert most - memory < 60_000, f"{most - memory} kB more after 400 redraws"  # garbage that waits for its collection
+    still, most = turn(860)
+    assert still - objects < 400, f"{still - objects} more objects after 1,000 redraws: one picture has as many"
+    assert most - memory < 60_000, f"{most - memory} kB more after 1,000 redraws"  # garbage that waits for its collection

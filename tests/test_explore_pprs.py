@@ -3,6 +3,7 @@
 import gc
 import re
 import resource
+import weakref
 import shlex
 import time
 from dataclasses import fields, replace
@@ -463,10 +464,12 @@ def test_memory_is_flat_over_400_redraws():
             if n % len(VIEWS) == 0:
                 handle["samples K"].value = 5 - handle["samples K"].value
         gc.collect()
-        return len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # pandas notes who has looked at a table in weak references, and clears out the dead ones now and then
+        objects = sum(not isinstance(known, weakref.ref) for known in gc.get_objects())
+        return objects, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     handle["samples K"].value = 2
     objects, memory = turn(25)
     still, most = turn(334)
-    assert still - objects < 2000, f"{still - objects} more objects after 400 redraws: one picture has as many"
+    assert still - objects < 400, f"{still - objects} more objects after 400 redraws: one picture has as many"
     assert most - memory < 60_000, f"{most - memory} kB more after 400 redraws"  # garbage that waits for its collection
