@@ -176,9 +176,9 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", **said)
 
     def data(self, source):
-        """The bytes behind an address that only the page knows."""
+        """The bytes behind an address that only the page knows and may give up any moment; `source` is JavaScript."""
         read = "new Promise(done => {const r = new FileReader(); r.onload = () => done(r.result); r.readAsDataURL(b)})"
-        coded = self.ask(f"fetch({json.dumps(source)}).then(a => a.blob()).then(b => {read})")
+        coded = self.ask(f"fetch({source}).then(a => a.blob()).then(b => {read})")
         return base64.b64decode(coded.split(",", 1)[1])
 
     def screenshot(self, path):
