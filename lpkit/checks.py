@@ -9,6 +9,7 @@ import math
 import numbers
 import os
 import re
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 LARGEST_SIZE = 2**40  # no layer, array or batch is larger; products are checked again where they are formed
+LARGEST_FLOAT = sys.float_info.max
 LONGEST_SHOWN = 60  # characters of a value in a message
 MOST_KNOWN = 16  # names listed in a message
 MOST_COMPARED = 5000  # names among which near ones are sought
@@ -62,7 +64,7 @@ def real(value, name, *, least=0.0, most=math.inf, above=False):
     0.5
     """
     value = plain(value)
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and -LARGEST_FLOAT <= value <= LARGEST_FLOAT
     if not good or not least <= value <= most or (above and value == least):
         low = f"above {least:g}" if above else f"of at least {least:g}"
         high = "" if most == math.inf else f" and at most {most:g}"

@@ -7,7 +7,7 @@ PipeDream graph.txt, whose times are measured, so that no array is asked for. An
 import re
 from pathlib import Path
 
-from lpkit.checks import read_text, shown, unknown_name, whole_number
+from lpkit.checks import is_file, read_text, shown, unknown_name, whole_number
 from lpkit.costs import costs, reading
 from lpkit.interop import pipedream, scalesim
 from lpkit.interop.onnx import read_onnx
@@ -34,7 +34,7 @@ def kind_of(source):
     """
     if str(source).lower() in NETWORKS:
         return "name"
-    if not Path(source).exists() and not re.search(r"[./\\]", str(source)):
+    if not is_file(source) and not re.search(r"[./\\]", str(source)):
         raise unknown_name(str(source), "network", NETWORKS)
     if Path(source).suffix.lower() == ".onnx":
         return "onnx"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from lpkit.checks import (
-    check_writable, choice, pair, plain, read_text, shown, unknown_name, whole_number, write_all,
+    check_writable, choice, pair, plain, read_text, real, shown, unknown_name, whole_number, write_all,
     write_atomically,
 )  # fmt: skip
 
@@ -19,6 +19,12 @@ from lpkit.checks import (
                                    np.uint8(1), np.array(1)])
 def test_whole_number_takes_integral_values(value):
     assert whole_number(value, "n") == 1 and type(whole_number(value, "n")) is int
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1, True, "1", None, [1], 1j, 10**400, -(10**400)])
+def test_real_refuses_what_is_no_finite_number(value):
+    with pytest.raises(ValueError, match="x is .*; it must be a finite number of at least 0$"):
+        real(value, "x")
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, math.nan, math.inf, True, "1", None, 2**41, [1], 1j, 10**400, -(10**400)])

@@ -5,9 +5,10 @@ keep their name, type and sizes only. Source: the ONNX specification, "Open Neur
 """
 
 import math
+import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from lpkit.checks import not_installed, shown
+from lpkit.checks import is_file, not_installed, shown
 from lpkit.interop.onnx_order import MOST_NODES, child_graphs, sort_nodes
 
 __all__ = ["first_line", "load_model", "onnx_package"]
@@ -85,8 +86,8 @@ def _parsed(path, onnx):
 def _content(path):
     try:
         path = Path(path)
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+        if not is_file(path) and not os.path.exists(path):
+            raise FileNotFoundError(f"there is no file {shown(str(path), 200)}; check the path")
         if not path.is_file():
             raise ValueError(f"{str(path)!r} is a {'folder' if path.is_dir() else 'pipe or a device'}; give a file")
         if (size := path.stat().st_size) > LARGEST_FILE:
