@@ -10,9 +10,9 @@ from functools import partial
 
 from lpkit.attack_tables import TARGETS
 from lpkit.explore_picture import png
-from lpkit.explore_pprs_records import DEPTHS, offered
-from lpkit.explore_pprs_runs import steps_made
-from lpkit.explore_pprs_state import FROG, PROBLEMS, VIEWS, PprsState
+from lpkit.explore_pprs_records import DEPTHS, best_setting, offered
+from lpkit.explore_pprs_runs import steps_told
+from lpkit.explore_pprs_state import DEFAULTS, FROG, FROG_DEFAULTS, PROBLEMS, VIEWS, PprsState
 from lpkit.explore_pprs_tables import cases_of, table_of
 from lpkit.explore_pprs_text import text_of
 from lpkit.explore_pprs_views import draw
@@ -27,6 +27,7 @@ RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 OFFERED = {"dimension": (10, 20, 50, 100, 200), "K": COUNTS, "gamma": (0.0, *RATES), "lr": RATES, "Delta": COUNTS,
            "target": (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005), "steps": (50, 100, 150, 200, 300, 500, 1000),
            "seeds": (1, 2, 3, 4, 5)}  # fmt: skip
+RECORDED = ("K", "gamma", "lr", "Delta")
 FIXED = ("dimension", "mu", "steps", "seeds")  # of the recorded attack
 VIEW_NAMES = dict(zip(VIEWS, ("loss against time", "bubbling", "time against Delta", "time against K", "bounds")))
 MADE = {"max_affine": ("lpkit.problems", "random_max_affine"), "l1_chain": ("lpkit.hard_functions", "l1_chain"),
@@ -85,21 +86,22 @@ def write_view(state, folder, pinned=None):
 
 
 def call_of(state):
-    """A line of Python whose value is the first seed's run of PPRS as `Trace`; of the recorded attack its record.
+    """A line of Python whose value is the runs of PPRS that the text tells of, a `Trace` a seed; of the attack its record.
 
     Examples
     --------
     >>> call_of(PprsState())
     "from lpkit.problems import random_max_affine; from lpkit.smoothing import pprs; \
-pprs(random_max_affine(50, 100), 121, K=10, lr=0.01, gamma=0.003, mu='nesterov')"
+[pprs(random_max_affine(50, 100), 103, K=10, lr=0.01, gamma=0.003, mu='nesterov', seed=seed) for seed in range(3)]"
     """
     if state.problem == FROG:
         return ("from lpkit.explore_pprs_records import recorded; "
                 f"recorded({state.Delta}, 'pprs', {state.K}, {state.lr!r}, {state.gamma!r})")  # fmt: skip
     module, made = MADE[state.problem]
     size = f"{state.dimension}, {2 * state.dimension}" if state.problem == "max_affine" else state.dimension
-    return (f"from {module} import {made}; from lpkit.smoothing import pprs; pprs({made}({size}), {steps_made(state)}, "
-            f"K={state.K}, lr={state.lr!r}, gamma={state.gamma!r}, mu={state.mu!r})")  # fmt: skip
+    return (f"from {module} import {made}; from lpkit.smoothing import pprs; [pprs({made}({size}), {steps_told(state)}, "
+            f"K={state.K}, lr={state.lr!r}, gamma={state.gamma!r}, mu={state.mu!r}, seed=seed) "
+            f"for seed in range({state.seeds})]")  # fmt: skip
 
 
 def command_of(state):
@@ -110,10 +112,13 @@ def command_of(state):
     >>> command_of(PprsState(K=100, view="depth"))
     'lpkit figures pprs_explorer --out explored -p K 100 -p view depth'
     """
-    default, words = PprsState(), ["lpkit", "figures", "pprs_explorer", "--out", "explored"]
+    default, words = PprsState(state.problem), ["lpkit", "figures", "pprs_explorer", "--out", "explored"]
+    changed = {field.name for field in fields(PprsState) if getattr(state, field.name) != getattr(default, field.name)}
+    changed |= {"problem"} if state.problem != PprsState().problem else set()
+    # of a recorded setting the values left out depend on those given
+    changed |= set(RECORDED) if state.problem == FROG and changed & set(RECORDED) else set()
     for field in fields(PprsState):
-        value = getattr(state, field.name)
-        words += ["-p", field.name, str(value)] if value != getattr(default, field.name) else []
+        words += ["-p", field.name, str(getattr(state, field.name))] if field.name in changed else []
     return shlex.join(words)
 
 
@@ -136,7 +141,9 @@ def pprs_explorer(state=None, **initial):
     ValueError
         If ipywidgets is not installed, or the state cannot be.
     """
-    start = beginning(state, initial, PprsState)
+    known = {field.name for field in fields(PprsState)}
+    # what is left out depends on the problem: a default state whose problem is replaced would have another's values
+    start = PprsState(**initial) if state is None and known.issuperset(initial) else beginning(state, initial, PprsState)
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
     connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view, adapt=partial(_adapt, start))
@@ -203,7 +210,7 @@ def _adapt(start, controls):
         controls[name].disabled = frog
     recorded = {"K": offered, "lr": lambda: offered(controls["K"].value), "Delta": lambda: DEPTHS,
                 "gamma": lambda: offered(controls["K"].value, controls["lr"].value), "target": lambda: TARGETS}  # fmt: skip
-    begin = {"K": 10, "lr": 3e-4, "Delta": 20, "target": 9} if frog else {"target": 0.1}
+    begin = FROG_DEFAULTS | {"K": best_setting(DEPTHS[0])[0], "lr": 3e-4} if frog else {"target": DEFAULTS["target"]}
     for name, values in recorded.items():
         own = {getattr(start, name)} if name != "target" or start.target < 1 else set()
         offer(controls[name], values() if frog else {*OFFERED[name], *own}, _unit(name, controls["problem"].value),

@@ -9,7 +9,7 @@ import numpy as np
 
 from lpkit.attack_tables import TARGETS, frog_curves, frogs
 
-__all__ = ["DEPTHS", "offered", "recorded", "recorded_curve", "steps_to"]
+__all__ = ["DEPTHS", "best_setting", "offered", "recorded", "recorded_curve", "steps_to"]
 
 IMAGE = 0
 DEPTHS = (20, 200)
@@ -31,6 +31,35 @@ def offered(K=None, lr=None):
     if lr is not None:
         rows = rows[np.isclose(rows["lr"], lr, **NEAR)]
     return tuple(sorted({float(f"{value:.6g}") for value in rows["lr" if lr is None else "gamma"]}))
+
+
+def best_setting(Delta, K=None, lr=None, gamma=None):
+    """K, lr and gamma of the recorded PPRS with the least loss at this depth, mean of the seeds, among those with what is given.
+
+    Raises
+    ------
+    ValueError
+        If none has what is given.
+
+    Examples
+    --------
+    >>> best_setting(20), best_setting(200), best_setting(20, lr=1e-4)
+    ((10, 0.0003, 0.003), (100, 0.0003, 0.003), (10, 0.0001, 0.001))
+    """
+    rows, said = _rows("pprs"), []
+    rows = rows[rows["Delta"] == Delta]
+    for name, value in {"K": K, "lr": lr, "gamma": gamma}.items():
+        if value is None:
+            continue
+        same = np.isclose(rows[name], value, **NEAR)
+        if not same.any():
+            known = ", ".join(f"{number:g}" for number in sorted(set(rows[name])))
+            having = f" with {' and '.join(said)}" if said else ""
+            raise ValueError(f"{name} of the frog{having} is {value:g}; recorded are {known}; give one of these, or leave K, lr "
+                             "and gamma out for the best")  # fmt: skip
+        rows, said = rows[same], [*said, f"{name} = {value:g}"]
+    K, lr, gamma = rows.groupby(["K", "lr", "gamma"])["tail mean"].mean().idxmin()
+    return int(K), float(f"{lr:.6g}"), float(f"{gamma:.6g}")
 
 
 def recorded(Delta, method, K=1, lr=None, gamma=0.0):

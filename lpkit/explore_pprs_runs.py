@@ -17,7 +17,7 @@ from lpkit.problems import random_max_affine
 from lpkit.smoothing import agd, gd, pprs
 
 __all__ = ["RATES", "Run", "budget", "first_hits", "fitting", "on_one_thread", "pays_from", "problem_of", "runs_of",
-           "slots", "start_error", "steps_made"]
+           "slots", "start_error", "steps_made", "steps_told"]
 
 RATES = tuple(float(f"{10**e:.3g}") for e in np.linspace(-4, 0, 9))  # of GD and AGD, half decades
 MOST_WORK = 40_000  # of the runs of one redraw, in subgradients of 50 numbers; a step alone costs as much as 100
@@ -120,6 +120,18 @@ def fitting(state, K):
     50
     """
     return max(1, state.steps * state.Delta // (K + state.Delta - 1))
+
+
+def steps_told(state):
+    """Steps of PPRS whose result is told: those that are made and fit into the time.
+
+    Examples
+    --------
+    >>> from lpkit.explore_pprs_state import PprsState
+    >>> steps_told(PprsState()), int(slots(103, 10, 20)), budget(PprsState())
+    (103, 5974, 6000)
+    """
+    return min(steps_made(state), fitting(state, state.K))
 
 
 @cache

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.explore_pprs_records import offered, recorded_curve, steps_to
-from lpkit.explore_pprs_runs import Run, budget, first_hits, problem_of, runs_of, slots, start_error
+from lpkit.explore_pprs_runs import Run, budget, first_hits, fitting, problem_of, runs_of, slots, start_error
 from lpkit.explore_pprs_state import FROG, PROBLEMS, differences
 from lpkit.explore_tables import labelled
 from lpkit.rates import naive_nonsmooth, naive_smooth, nonsmooth_lower, pprs_upper, smooth_lower
@@ -139,7 +139,8 @@ def _ours_with(state, K):
 def _bounds(state):
     """Slots to each precision: what is proved, and what these runs took (inf where they did not get there)."""
     if state.problem == FROG:
-        raise ValueError("no bound is known for the attack: its loss is not convex; choose another view or problem")
+        raise ValueError("no bound is known for the attack: its loss is not convex; choose the view loss, bubbling, depth "
+                         "or samples, or another problem")  # fmt: skip
     problem, eps = problem_of(state), PRECISIONS * start_error(state)
     if problem.beta:
         given = {"beta": problem.beta, "R": problem.R, "depth": state.Delta}
@@ -149,13 +150,13 @@ def _bounds(state):
         proved = {"no method": nonsmooth_lower(eps, **given), "GD": naive_nonsmooth(eps, **given),
                   "PPRS": pprs_upper(eps, dimension=state.dimension, **given)}  # fmt: skip
     rows = [pd.DataFrame({"eps": eps, "time": time, "method": name, "kind": "bound"}) for name, time in proved.items()]
-    rows += [pd.DataFrame({"eps": eps, "time": _until(run, eps, state.Delta), "method": run.method, "kind": "run"})
+    rows += [pd.DataFrame({"eps": eps, "time": _until(run, eps, state), "method": run.method, "kind": "run"})
              for run in runs_of(state)]  # fmt: skip
     return pd.concat(rows, ignore_index=True)
 
 
-def _until(run, eps, Delta):
-    """Slots to each precision, median over the seeds."""
-    hit = run.errors[:, None] <= eps[:, None] * (1 + 1e-12)
+def _until(run, eps, state):
+    """Slots to each precision within the time, median over the seeds."""
+    hit = run.errors[:, None, : fitting(state, run.K) + 1] <= eps[:, None] * (1 + 1e-12)
     steps = np.where(hit.any(axis=2), hit.argmax(axis=2).astype(float), np.inf)
-    return slots(np.median(steps, axis=0), run.K, Delta)
+    return slots(np.median(steps, axis=0), run.K, state.Delta)

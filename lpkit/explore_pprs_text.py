@@ -46,11 +46,11 @@ def _reached(state, runs):
     return f"reached (mean of the last tenth{unit and ','}{unit}): {'; '.join(said)}"
 
 
-def _spread(values, one):
-    """The median of the seeds, and the least and the largest where they differ."""
+def _spread(values, one, none="never"):
+    """The median of the seeds, and the least and the largest where they differ; `none` where a value is infinite."""
     if np.isinf(np.median(values)):
-        return "never" if np.isinf(values).all() else f"never by most seeds (at best {one(values.min())})"
-    low, high = one(values.min()), one(values.max()) if np.isfinite(values.max()) else "never"
+        return none if np.isinf(values).all() else f"{none} by most seeds (at best {one(values.min())})"
+    low, high = one(values.min()), one(values.max()) if np.isfinite(values.max()) else none
     return one(np.median(values)) + (f" ({low} to {high})" if low != high else "")
 
 
@@ -60,7 +60,11 @@ def _target(state):
 
 def _times(state, runs):
     times = {run.method: slots(run.hits, run.K, state.Delta) for run in runs}
-    said = [f"{method} {_spread(time, '{:,.0f}'.format)}" for method, time in times.items()]
+    none = "not in the record"
+    if state.problem != FROG:  # runs for deeper pipelines go further than this one's time
+        times = {method: np.where(time <= budget(state), time, np.inf) for method, time in times.items()}
+        none = "not within this time"
+    said = [f"{method} {_spread(time, '{:,.0f}'.format, none)}" for method, time in times.items()]
     ours = float(np.median(times["PPRS"]))
     gains = [f"over {method} {float(time[0]) / ours:.3g}" for method, time in times.items()
              if method != "PPRS" and np.isfinite([ours, time[0]]).all() and ours]  # fmt: skip

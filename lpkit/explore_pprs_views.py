@@ -218,7 +218,7 @@ def _samples(figure, cases, parts):
 
 
 def _on_logarithms(figure, cases, parts, x, xlabel):
-    """Axes of slots against `x`, logarithmic both, and which methods never get there."""
+    """Axes of slots against `x`, logarithmic both, and which methods do not get there."""
     axes = beside(figure, len(cases))
     times = np.concatenate([part["time"].to_numpy(float) for part in parts.values()])
     times = np.log10(times[np.isfinite(times) & (times > 0)])
@@ -230,7 +230,8 @@ def _on_logarithms(figure, cases, parts, x, xlabel):
         missed = part[np.isinf(part["time"]) & (part["method"] == "PPRS")] if x == "K" and "PPRS" not in never else ()
         never += [f"PPRS with K {', '.join(map(str, missed['K']))}"] if len(missed) else []
         if never:
-            axis.text(0.02, 0.97, f"never: {', '.join(never)}", transform=axis.transAxes, va="top", color="0.3")
+            limit = "in the record" if state.problem == FROG else "in these steps" if x == "Delta" else "within this time"
+            axis.text(0.02, 0.97, f"not {limit}: {', '.join(never)}", transform=axis.transAxes, va="top", color="0.3")
     _logarithmic(axes, "y", low - spare, high + spare)
     places = np.log10(np.concatenate([part[x].to_numpy(float) for part in parts.values()]))
     _logarithmic(axes, "x", places.min() - 0.05, places.max() + 0.05)
@@ -252,6 +253,6 @@ def _bounds(figure, cases, parts):
     for axis in axes:
         axis.set_xlim(axis.get_xlim()[::-1])
     say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "slots")
-    kinds = {"lower bound": {"color": "black", "ls": "--"}, "proved": {"color": "0.4", "ls": "--"},
+    kinds = {"lower bound (worst function)": {"color": "black", "ls": "--"}, "proved": {"color": "0.4", "ls": "--"},
              "these runs": {"color": "0.4", "marker": "o", "ms": 4}}  # fmt: skip
     legend(figure, [*_methods(), *(Line2D([], [], label=label, **look) for label, look in kinds.items())])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lpkit import explore_pprs
+from lpkit import explore_pprs, explore_pprs_views
 from lpkit.attack_tables import frogs
 from lpkit.explore_picture import empty_png, png
 from lpkit.explore_pprs import PprsState, call_of, command_of, figure_of, table_for, text_of, write_view
@@ -37,6 +37,9 @@ COMPUTED = [name for name in PROBLEMS if name != "frog"]
 # ---- the state ----------------------------------------------------------------------------------------------------
 
 
+LEAVE = "; give one of these, or leave K, lr and gamma out for the best"
+
+
 @pytest.mark.parametrize("wrong, message", [
     ({"problem": "rosenbrock"}, "problem is 'rosenbrock'; Known: 'max_affine', 'l1_chain', 'nesterov_max', 'smooth_chain', "
                                 "'frog'"),
@@ -57,11 +60,15 @@ COMPUTED = [name for name in PROBLEMS if name != "frog"]
     ({"target": 0}, "target is 0; it must be a finite number above 0"),
     ({"rates": "worst"}, "rates is 'worst'; Known: 'best', 'same'"),
     ({"view": "loads"}, "view is 'loads'; did you mean 'loss'? Known: 'loss', 'bubbling', 'depth', 'samples', 'bounds'"),
-    ({"problem": "frog", "K": 5}, "K is 5; Known: 2, 10, 100"),
-    ({"problem": "frog", "lr": 0.01}, "lr with K = 10 is 0.01; recorded are 1e-05, 0.0001, 0.0003, 0.001"),
-    ({"problem": "frog", "lr": 3e-4, "gamma": 0.5}, "gamma with K = 10 and lr = 0.0003 is 0.5; recorded are 0.003, 0.01"),
-    ({"problem": "frog", "lr": 3e-4, "target": 0.1}, "target is 0.1; recorded are 9, 8, 7, 6, 5.5, 5"),
-    ({"problem": "frog", "lr": 3e-4, "target": 9, "Delta": 50}, "Delta is 50; Known: 20, 200"),
+    ({"problem": "frog", "K": 5}, "K of the frog is 5; recorded are 2, 10, 100" + LEAVE),
+    ({"problem": "frog", "K": 10, "lr": 0.01}, "lr of the frog with K = 10 is 0.01; recorded are 1e-05, 0.0001, 0.0003, 0.001"
+                                               + LEAVE),
+    ({"problem": "frog", "K": 10, "lr": 3e-4, "gamma": 0.5}, "gamma of the frog with K = 10 and lr = 0.0003 is 0.5; recorded "
+                                                             "are 0.003, 0.01" + LEAVE),
+    ({"problem": "frog", "lr": 3e-4, "target": 0.1}, "target of the frog is 0.1; recorded are 9, 8, 7, 6, 5.5, 5; "
+                                                     "left out it is 9"),
+    ({"problem": "frog", "lr": 3e-4, "target": 9, "Delta": 50}, "Delta of the frog is 50; recorded are 20, 200; left out "
+                                                                  "it is 20"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_in_a_sentence(wrong, message):
     with pytest.raises(ValueError) as error:
@@ -257,8 +264,43 @@ def test_the_recorded_attack_has_no_bounds_and_says_so():
     for function in (figure_of, table_for):
         with pytest.raises(ValueError) as error:
             function(replace(FROG, view="bounds"))
-        assert str(error.value) == ("no bound is known for the attack: its loss is not convex; choose another view or "
-                                    "problem")  # fmt: skip
+        assert str(error.value) == ("no bound is known for the attack: its loss is not convex; choose the view loss, "
+                                    "bubbling, depth or samples, or another problem")  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [{}, {"Delta": 200}, {"K": 2}, {"K": 100, "Delta": 200}, {"lr": 1e-4}, {"gamma": 0.01}])
+def test_what_is_left_out_of_a_record_is_that_of_its_best(given):
+    state = PprsState("frog", **given)
+    assert all(getattr(state, name) == value for name, value in given.items())
+    rows = frogs().query("image == 0 and method == 'pprs'")
+    rows = rows[np.logical_and.reduce([np.isclose(rows[name], v) for name, v in ({"Delta": 20} | given).items()])]
+    assert runs_of(state)[-1].reached.mean() == rows.groupby(["K", "lr", "gamma"])["tail mean"].mean().min()
+    assert state.target == 9
+
+
+def test_a_problem_alone_is_enough_everywhere():
+    from lpkit.parameters import values
+
+    assert PprsState(**values("pprs_explorer", {"problem": "frog"})) == PprsState("frog")
+    assert PprsState(**values("pprs_explorer", {})) == PprsState(K=10, gamma=0.003, lr=0.01, Delta=20, target=0.1)
+    assert command_of(PprsState("frog")) == "lpkit figures pprs_explorer --out explored -p problem frog"
+    assert PprsState("frog", view="bounds").K == 10
+
+
+def test_pictures_say_what_limits_them():
+    said = png_words(PprsState(view="bounds"))
+    assert "lower bound (worst function)" in said
+    assert "not within this time: PPRS with K 1, 100" in png_words(PprsState(view="samples"))
+    assert "never" not in png_words(PprsState(view="samples"))
+
+
+def png_words(state):
+    """All words of the picture of a state."""
+    legends = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explore_pprs_views, "legend", lambda _, handles: legends.extend(h.get_label() for h in handles))
+        figure = figure_of(state)
+    return "\n".join([*legends, *(text.get_text() for axis in figure.axes for text in axis.texts)])
 
 
 # ---- what repeats it ----------------------------------------------------------------------------------------------
@@ -276,11 +318,33 @@ def repeated(state):
 def test_the_python_line_gives_the_run_of_the_first_seed(name):
     state = replace(SMALL, problem=name, mu=0.5)
     problem = problem_of(state)
-    assert np.array_equal(repeated(state).values[0] - problem.optimum, runs_of(state)[-1].errors[0])
+    traces, told = repeated(state), runs_of(state)[-1].errors
+    assert len(traces) == state.seeds
+    for trace, errors in zip(traces, told):
+        assert np.array_equal(trace.values[0] - problem.optimum, errors[: len(trace.values[0])])
     assert repeated(FROG)["tail mean"].tolist() == runs_of(FROG)[-1].reached.tolist()
 
 
-@pytest.mark.parametrize("state", [PprsState(), replace(SMALL, mu=0.9, view="depth", problem="l1_chain"), FROG])
+@pytest.mark.parametrize("state", [PprsState(), replace(SMALL, K=20), PprsState("smooth_chain", lr=0.3, seeds=1),
+                                   PprsState(K=100, steps=1000, seeds=2), PprsState(K=1, steps=20)])  # fmt: skip
+def test_the_numbers_of_the_text_follow_from_the_python_line(state):
+    traces, problem, start = repeated(state), problem_of(state), start_error(state)
+    steps = {trace.values.shape[1] - 1 for trace in traces}
+    assert all(slots(made, state.K, state.Delta) <= budget(state) for made in steps)
+    tails = [trace.values[0, made - made // 10 :].mean() - problem.optimum for trace in traces for made in steps]
+    assert f"gamma {state.gamma:g}: {100 * np.median(tails) / start:.3g} %" in text_of(state).splitlines()[1]
+    target = problem.optimum + state.target * start
+    time = np.median([trace.time_to_target(target, state.Delta)[0] for trace in traces])
+    said = f"PPRS {time:,.0f}" if np.isfinite(time) else "PPRS not within this time"
+    assert said in text_of(state).splitlines()[2]
+
+
+def test_the_default_state_tells_of_the_steps_that_fit_into_its_time():
+    assert ", 103, K=10" in call_of(PprsState()) and slots(104, 10, 20) > budget(PprsState()) == 6000
+
+
+@pytest.mark.parametrize("state", [PprsState(), replace(SMALL, mu=0.9, view="depth", problem="l1_chain"), FROG,
+                                   PprsState("frog", K=100, Delta=200), PprsState("frog", gamma=0.01, target=5)])  # fmt: skip
 def test_the_command_gives_the_same_state(state):
     from lpkit.parameters import values
 
@@ -414,6 +478,7 @@ def test_numbers_of_an_axis_have_one_style():
 
 
 def test_the_record_can_be_where_it_begins():
+    assert Handle(problem="frog").image.value == png(figure_of(PprsState("frog")))
     handle = Handle(FROG)
     assert handle.image.value == png(figure_of(FROG)) and handle["learning rate"].label == "0.0003"
 
