@@ -34,7 +34,7 @@ def offered(K=None, lr=None):
 
 
 def best_setting(Delta, K=None, lr=None, gamma=None):
-    """K, lr and gamma of the recorded PPRS with the least loss at this depth, mean of the seeds, among those with what is given.
+    """K, lr and gamma of the recorded PPRS with the least loss at this depth among those that have what is given.
 
     Raises
     ------
