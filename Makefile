@@ -20,7 +20,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python {v[0]}.{v[1]} is too old: lpkit needs 3.11 or newer; name one with make PYTHON=python3.12")'
-	@echo "setting up $(VENV) (a minute or two; 750 MB)"
+	@echo "setting up $(VENV) (some minutes; 800 MB)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --config-settings editable_mode=compat -e '.[notebooks,test]'
 	@$(BIN)/python -c 'import matplotlib.font_manager' 2>/dev/null

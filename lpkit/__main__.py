@@ -342,7 +342,10 @@ def list_(as_json):
 @click.option("--timeout", default=600.0, show_default=True, metavar="SECONDS", help="Allowed a cell.")
 @AS_JSON
 def figures(ids, pairs, jobs, out, fresh, timeout, as_json):
-    """Execute notebooks; write their figures and results; print the verdicts."""
+    """Execute notebooks (all without IDs); write their figures and results.
+
+    A run of all prints the verdicts; one with 00_index counts them anew in README.md.
+    """
     from lpkit.claims import claims as table
     from lpkit.readme import refresh
     from lpkit.run import run
@@ -350,9 +353,10 @@ def figures(ids, pairs, jobs, out, fresh, timeout, as_json):
     batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh, timeout=timeout)
     if as_json:
         _dump(batch.to_dict())
-    if not ids and not pairs and not out and batch.exit_code == 0:
-        refresh()
-        if not as_json:
+    if not pairs and not out and batch.exit_code == 0:
+        if not ids or "00_index" in ids:
+            refresh()
+        if not ids and not as_json:
             click.echo(table().text(_width()))
     return batch.exit_code
 

@@ -262,7 +262,8 @@ def _checked_image(image, shape):
             raise TypeError
         found = found.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"the image is {shown(image)}; give an array of numbers in [0, 1]") from None
+        raise ValueError(f"the image is {shown(image)}; give an array of numbers in [0, 1], "
+                         "such as picture(name).pixels") from None
     if found.shape != tuple(shape):
         raise ValueError(f"the image has shape {found.shape}; the network reads {tuple(shape)}: "
                          "channels, height, width")  # fmt: skip

@@ -1,10 +1,11 @@
 """The experiment of PPRS (NeurIPS 2019), section 5: gd, agd and pprs on one attack, over learning rates and gammas.
 
-``scale="paper"`` is the paper's grid and half decades around its best settings, in pieces that are kept on disk
-(`lpkit.resume`), so that an interrupted run goes on. ``scale="quick"`` is a few settings and a third of the time.
-All methods are given the same simulated time.
+All methods are given the same simulated time. ``scale="quick"`` is a few settings and a third of the time.
+``scale="paper"`` is the paper's grid and half decades around its best settings, in 38 pieces that are kept on disk
+(`lpkit.resume`), so that an interrupted run goes on. To compute them before the notebook shows them (half an hour)::
 
-    python -m lpkit.attack_runs IMAGE TARGET     computes the pieces of scale="paper" and shows how far it is
+    python -m lpkit.attack_runs IMAGE TARGET
+    lpkit figures pprs_fig3_adversarial -p scale paper -p image IMAGE -p target TARGET --out FOLDER
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 import numpy as np
 
 from lpkit.checks import choice, shown, whole_number
-from lpkit.resume import kept
+from lpkit.resume import kept, runs_folder
 from lpkit.smoothing import agd, gd, pprs
 from lpkit.traces import Trace
 
@@ -162,24 +163,41 @@ def _on_terminal(done, pieces, name):
         print(f"\r{done} of {pieces}: {name}".ljust(60), end=end, file=sys.stderr, flush=True)
 
 
+def _in_lines(done, pieces, name):
+    print(f"{done} of {pieces}: {name}", file=sys.stderr, flush=True)
+
+
 def main(arguments=None):
     """`python -m lpkit.attack_runs`."""
     from lpkit.attack import LinfAttack
     from lpkit.image_network import trained_alexnet
     from lpkit.images import SAMPLE, picture
 
-    parser = argparse.ArgumentParser(prog="python -m lpkit.attack_runs", description=__doc__.split("\n")[0])
-    parser.add_argument("image", nargs="?", default=SAMPLE, help="as for lpkit.images.picture [%(default)s]")
-    parser.add_argument("target", nargs="?", default="frog", help="class to be taken for [%(default)s]")
-    parser.add_argument("--depths", type=int, nargs="+", default=[20, 200])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    given = parser.parse_args(arguments)
+    given = _parser(SAMPLE).parse_args(arguments)
     try:
         attack = LinfAttack(trained_alexnet(), picture(given.image).pixels, given.target)
-        attack_runs(attack, depths=given.depths, scale="paper", seeds=given.seeds)
+        attack_runs(attack, depths=given.depths, scale="paper", seeds=given.seeds,
+                    progress=_on_terminal if sys.stderr.isatty() else _in_lines)  # fmt: skip
     except (ValueError, FileNotFoundError) as error:
-        parser.error(str(error))
+        _parser(SAMPLE).error(str(error))
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; what is done is kept in {runs_folder()}, the same command goes on", file=sys.stderr)
+        return 1
+    print(f"all pieces are in {runs_folder()}; to see them: lpkit figures pprs_fig3_adversarial -p scale paper "
+          f"-p image {given.image} -p target {given.target} --out FOLDER")  # fmt: skip
+    return 0
+
+
+def _parser(image):
+    parser = argparse.ArgumentParser(
+        prog="python -m lpkit.attack_runs", description="Compute the pieces of scale=\"paper\" of Fig. 3: about half an "
+        f"hour. Each is kept in {runs_folder()} as soon as it is done; interrupted, the same command goes on.")  # fmt: skip
+    parser.add_argument("image", nargs="?", default=image, help="as for lpkit.images.picture [%(default)s]")
+    parser.add_argument("target", nargs="?", default="frog", help="class to be taken for [%(default)s]")
+    parser.add_argument("--depths", type=int, nargs="+", default=[20, 200], help="Deltas of the pipeline [20 200]")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the perturbations [0]")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """PPRS that chooses its own parameters, which the paper leaves to future work.
 
 From the depth Delta alone: K = Delta / 2 samples a step (fewer for a finite sum, whose terms fill the pipeline too), so
-that a step lasts at most half as long again as one of gradient descent. From running estimates at every step:
+that a step lasts at most half as long again as one of gradient descent. From running estimates at every step::
 
     L   the largest root mean square length of the K subgradients
     R   the larger of the farthest distance gone from the start and three times the best distance of a first search
@@ -9,8 +9,8 @@ that a step lasts at most half as long again as one of gradient descent. From ru
     s = (K d)^(1/4) R / (4 (t + 3))      perturbations of length s: gamma = s / sqrt d
     lr = s / L,  mu = 0.7
 
-After 8 steps, 16 more, 32 more and so on the loss is looked at, in a pass forward of one point. Where it has climbed above
-that of the start by more than L R / 10 of the search, R was too large: back to the start, with 0.3 s from then on.
+After 8 steps, 16 more, 32 more and so on the loss is looked at, in a pass forward of one point. Where it has climbed
+above that of the start by more than L R / 10 of the search, R was too large: back to the start, with 0.3 s from then on.
 
 The search looks along the first subgradient at half decades over eight decades: as no point waits for another, it is
 one pass forward of a full pipeline. The form d^(1/4) R / t is that of the theorem, in which gamma sqrt d is

@@ -130,8 +130,8 @@ def _claim(row, place):
     if missing:
         raise ValueError(f"{place}: {missing[0]} is empty; a check {row['check']!r} needs it")
     if row["computed"] and not _is_measure(row["computed"]):
-        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of lpkit.measures that "
-                         "takes a reading")
+        raise ValueError(f"{place}: computed is {row['computed']!r}; it must be a function of a reading in one of "
+                         f"lpkit.{', lpkit.'.join(MEASURES)}")
     return Claim(**{**row, **numbers})
 
 

@@ -20,24 +20,27 @@ COLOURS = 32
 
 @dataclass(frozen=True)
 class Heading:
-    """Title of a notebook, a link to it in Markdown, and how many of its claims are reproduced.
+    """Title of a notebook, a link to it in Markdown, and how many of its claims are reproduced, fitted or not.
 
     Examples
     --------
     >>> Heading("lp_fig1", "Fig. 1: a graph", 2, 1)
     Fig. 1: a graph (lp_fig1): 1 of 2 claims reproduced
+    >>> Heading("lp_fig7", "Fig. 7: saturation", 5, 2, 1)
+    Fig. 7: saturation (lp_fig7): 2 of 5 claims reproduced, 1 more (fitted)
     """
 
     id: str
     title: str
     claims: int
     reproduced: int
+    fitted: int = 0
 
     @property
     def said(self):
         """What became of the claims, in words."""
-        plural = "claim" if self.claims == 1 else "claims"
-        return f"{self.reproduced} of {self.claims} {plural} reproduced" if self.claims else "no claim of a paper"
+        plural, more = "claim" if self.claims == 1 else "claims", f", {self.fitted} more (fitted)" if self.fitted else ""
+        return f"{self.reproduced} of {self.claims} {plural} reproduced{more}" if self.claims else "no claim of a paper"
 
     def __repr__(self):
         return f"{self.title} ({self.id}): {self.said}"
@@ -63,7 +66,8 @@ def heading(id, verdicts, reading="closest"):
     Fig. 1: backpropagation as a data-flow graph (lp_fig1_backprop_dfg): 2 of 2 claims reproduced
     """
     found = verdicts.loc[verdicts["item"] == id, f"verdict {reading}"]
-    return Heading(id, title(id), len(found), int(found.str.startswith("reproduced").sum()))
+    count = found.value_counts()
+    return Heading(id, title(id), len(found), *(int(count.get(f"reproduced{how}", 0)) for how in ("", " (fitted)")))
 
 
 def pictures(id, *, root=None):

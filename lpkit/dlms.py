@@ -1,4 +1,4 @@
-"""The delayed LMS adaptive filter: the smallest learner whose gradient comes late, M samples after its weights.
+"""The delayed LMS adaptive filter: the smallest learner whose gradient comes late, M samples after its weights::
 
     e(n) = d(n) - w(n)' x(n),    w(n + 1) = w(n) + mu e(n - M) x(n - M)
 

@@ -1,4 +1,4 @@
-"""Pictures to attack, by name: from a local copy of CIFAR-10, from a file, or one that an installed package brings.
+"""Pictures to attack, by name: from a local copy of CIFAR-10, from a file, or one that an installed package brings::
 
     cifar10:0               training image 0 of a local copy of CIFAR-10; cifar10:test:0 is the first test image
     matplotlib:NAME         a picture among matplotlib's sample data; this is where the default comes from

@@ -1,7 +1,7 @@
 """Can the layers be done within a given period, and what is the least one? The dynamic programme behind `optimal`.
 
 For a period T the cuts are scanned from the last layer down. ``spare(i)`` is the largest amount of work that the
-stages above cut i (which hold layers i+1..L) can still take over from the stage below; one more stage i+1..j gives
+stages above cut i (which hold layers i+1..L) can still take over from the stage below; one more stage i+1..j gives::
 
     spare(i) = max over j of  T - W(i+1, j) + min(cap(i, j), spare(j)),
 

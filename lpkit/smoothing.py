@@ -1,4 +1,4 @@
-"""Gradient descent, Nesterov's acceleration and PPRS, pipeline-parallel randomised smoothing: the paper's Algorithm 1.
+"""Gradient descent, Nesterov's acceleration and PPRS, pipeline-parallel randomised smoothing: the paper's Algorithm 1::
 
     G_t = mean of K subgradients at x_t + gamma X_k,  X_k ~ N(0, I)
     y_{t+1} = x_t - lr G_t

@@ -1,7 +1,7 @@
 """Training a chain of layers by executing its data-flow graph: sequential, delayed, retimed, with delta split or not.
 
 `training_operations` gives every node of a backprop graph its numbers; `lpkit.execution.execute` runs them.
-`recurrence` computes the same training from its formula, without a graph:
+`recurrence` computes the same training from its formula, without a graph::
 
     W_l(n + 1) = W_l(n) - eta G_l(n - M_l),  every G_l(n) taken at the weights W(n) of all layers and at sample n.
 

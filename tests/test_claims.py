@@ -142,7 +142,8 @@ def test_the_ledger_of_the_repository_cut_off_at_any_line_is_noticed(tmp_path):
     ([changed(tolerance="")], "line 2: tolerance is empty; a check 'equal' needs it"),
     ([changed(computed="")], "line 2: computed is empty; a check 'equal' needs it"),
     ([changed(computed="sample_gain")],
-     "line 2: computed is 'sample_gain'; it must be a function of lpkit.measures that takes a reading"),
+     "line 2: computed is 'sample_gain'; it must be a function of a reading in one of lpkit.measures, "
+     "lpkit.graph_measures, lpkit.schedule_measures, lpkit.pprs_measures, lpkit.attack_measures"),
     ([changed(computed="np")], "line 2: computed is 'np'; it must be a function"),
     ([changed(computed="_best")], "line 2: computed is '_best'; it must be a function"),
     ([changed(computed="vgg16_traffic")], "line 2: computed is 'vgg16_traffic'; it must be a function"),
