@@ -11,7 +11,7 @@ from lpkit import checks
 from lpkit.checks import choice, plain, shown, whole_number
 from lpkit.explore_pprs_records import DEPTHS, best_setting
 
-__all__ = ["FROG", "PROBLEMS", "VIEWS", "PprsState", "differences"]
+__all__ = ["FROG", "PROBLEMS", "VIEWS", "PprsState"]
 
 FROG = "frog"
 PROBLEMS = {"max_affine": "random max-affine", "l1_chain": "l1 chain", "nesterov_max": "Nesterov's max",
@@ -151,15 +151,3 @@ def _near(value, name, known, default):
             return number
     listed = ", ".join(f"{number:g}" for number in known)
     raise ValueError(f"{name} of the frog is {value:g}; recorded are {listed}; left out it is {default:g}")
-
-
-def differences(state, other):
-    """Names of the fields in which two states differ, the view aside.
-
-    Examples
-    --------
-    >>> differences(PprsState(), PprsState(K=2, view="bounds"))
-    ('K',)
-    """
-    names = [field.name for field in fields(PprsState) if field.name != "view"]
-    return tuple(name for name in names if getattr(state, name) != getattr(other, name))

@@ -7,7 +7,8 @@ import pandas as pd
 
 from lpkit.explore_pprs_records import offered, recorded_curve, steps_to
 from lpkit.explore_pprs_runs import Run, budget, first_hits, fitting, problem_of, runs_of, slots, start_error
-from lpkit.explore_pprs_state import FROG, PROBLEMS, differences
+from lpkit.explore_pprs_state import FROG, PROBLEMS
+from lpkit.explore_state import differences
 from lpkit.explore_tables import labelled
 from lpkit.rates import naive_nonsmooth, naive_smooth, nonsmooth_lower, pprs_upper, smooth_lower
 

@@ -176,14 +176,14 @@ def is_measured(state):
 
 
 def differences(state, other):
-    """Names of the fields in which two states differ, the view aside.
+    """Names of the fields in which two states of one explorer differ, the view aside.
 
     Examples
     --------
     >>> differences(State(), State(rows=64, view="graph"))
     ('rows',)
     """
-    names = [field.name for field in fields(State) if field.name != "view"]
+    names = [field.name for field in fields(state) if field.name != "view"]
     return tuple(name for name in names if getattr(state, name) != getattr(other, name))
 
 

@@ -20,7 +20,8 @@ from lpkit.explore_picture import empty_png, png
 from lpkit.explore_pprs import PprsState, call_of, command_of, figure_of, table_for, text_of, write_view
 from lpkit.explore_pprs_records import offered, recorded, recorded_curve, steps_to
 from lpkit.explore_pprs_runs import RATES, budget, on_one_thread, pays_from, problem_of, runs_of, slots, start_error, steps_made
-from lpkit.explore_pprs_state import PROBLEMS, VIEWS, differences
+from lpkit.explore_pprs_state import PROBLEMS, VIEWS
+from lpkit.explore_state import differences
 from lpkit.explore_pprs_tables import cases_of
 from lpkit.explore_pprs_views import _numbers
 from lpkit.hard_functions import l1_chain, nesterov_max, smooth_chain
