@@ -145,7 +145,8 @@ def _inserted(dfg, S):
         if w != (u[0] == "U"):
             raise ValueError(f"edge {u} -> {v} has {w} delays; the derivation starts from sequential training, "
                              "where edges from U have 1 and all others 0")  # fmt: skip
-    delayed = delay_gradients(pipeline(dfg, ("X", "T"), S[0]), {l: 2 * s for l, s in enumerate(S, 1)})
+    late = {l: 2 * s for l, s in enumerate(S, 1) if f"G{l}" in dfg.index or f"U{l}" in dfg.index}
+    delayed = delay_gradients(pipeline(dfg, ("X", "T"), S[0]), late)
     if "Y" in dfg.index:
         delayed = pipeline(delayed, "Y", S[0])
     changed = [new for old, new in zip(dfg.edges, delayed.edges) if old.delays != new.delays]
