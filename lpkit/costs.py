@@ -112,6 +112,15 @@ class Costs:
         return self.F + self.G + self.delta
 
     @property
+    def moved_bytes(self):
+        """Bytes that another stage needs for the whole delta of each layer beside the error, int64, shape (L,).
+
+        Its weights; or its input, where it has neither weights nor a G, as a product of two computed tensors: both
+        operands.
+        """
+        return np.where((self.weight_bytes == 0) & (self.G == 0), self.input_bytes, self.weight_bytes)
+
+    @property
     def total(self):
         """Sum of all work, in `unit`: an int for cycles, a correctly rounded float otherwise."""
         values = [v for column in (self.F, self.G, self.delta) for v in column.tolist()]
