@@ -41,7 +41,8 @@ def backprop_dfg(network_or_layers, *, times=None):
         A number stands for a plain chain of so many layers.
     times : mapping, optional
         From a kind ("F", "G", "delta", "U", "E", "X", "T", "add", "concat", "carried", "sum") to one time or to a
-        sequence of L, or from the name of a node to its time, which counts first. Default: F, G and delta take 1, the rest 0.
+        sequence of L, or from the name of a node to its time, which counts first. Default: F, G and delta take 1, the
+        rest 0.
 
     Raises
     ------

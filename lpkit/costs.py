@@ -390,8 +390,8 @@ def _first_layers(network):
         learns = parameter_count(node.op, network.shapes[node.inputs[0]]) > 0
         if learns or not learning.isdisjoint(node.inputs):
             learning.add(node.name)
-    return {node.name for node in network.nodes if learning.isdisjoint(node.inputs)} & {
-        layer.name for layer in network.layers}
+    reads = {node.name: node.inputs for node in network.nodes}
+    return {layer.name for layer in network.layers if learning.isdisjoint(reads[layer.name])}
 
 
 def _sources(network, place):

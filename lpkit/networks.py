@@ -1,7 +1,8 @@
 """Networks: find a built-in one by name; read and write them as CSV files that people can edit.
 
 The file format is described at `read_csv`. The types come from `lpkit.operations` and `lpkit.graph`, the
-architectures from `lpkit.builtin` and `lpkit.transformers`; all of their public names are public names of this module too.
+architectures from `lpkit.builtin` and `lpkit.transformers`; all of their public names are public names of this module
+too.
 """
 
 import csv

@@ -80,8 +80,8 @@ def staleness(dfg):
 
 
 def _is_product(dfg, layer):
-    """Whether a layer has no weights: a delta, but neither G nor U."""
-    return f"delta{layer}" in dfg.index and f"G{layer}" not in dfg.index and f"U{layer}" not in dfg.index
+    """Whether a layer has no weights: neither G nor U."""
+    return f"G{layer}" not in dfg.index and f"U{layer}" not in dfg.index
 
 
 def _layers(dfg):
@@ -158,8 +158,8 @@ def stash(dfg, sizes=None, *, batch=1, bytes_per_element=4):
         F, G, U = (f"{kind}{layer}" for kind in "FGU")
         readers = (delays.get((U, f"delta{layer}{part}"), 0) for part in ("", "'", "''"))
         weights = max(0, *(w - delays[U, F] for w in readers)) if layer in late else 0
-        waits = G if layer in late else f"delta{layer}"
-        activations = delays[reads[F], waits] - delays[reads[F], F]
+        users = (G, *(f"delta{layer}{part}" for part in ("", "'", "''") if layer not in late))
+        activations = max(delays.get((reads[F], user), 0) for user in users) - delays[reads[F], F]
         sized = () if sizes is None else (weights * weight_bytes[layer - 1], activations * input_bytes[layer - 1])
         result.append(Stash(layer, late.get(layer), weights, activations, *sized))
     return tuple(result)

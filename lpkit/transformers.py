@@ -21,9 +21,10 @@ PATCH = 16  # side of a patch of `vit_b16`, pixels
 def bert_base(*, sequence=512, layers=12, width=768, heads=12):
     """BERT-base up to its pooled output, on `sequence` tokens (109,482,240 parameters).
 
-    The norm comes after each residual sum. The last tenth of its pre-training has 512 tokens, as here, what comes before
-    has 128. The table of positions has 512 rows, or more for a longer sequence. The two tables beside that of the words
-    (positions, segments) count as parameters of the sum that reads them. The heads of pre-training are left out.
+    The norm comes after each residual sum. The last tenth of its pre-training has 512 tokens, as here, what comes
+    before has 128. The table of positions has 512 rows, or more for a longer sequence. The two tables beside that of
+    the words (positions, segments) count as parameters of the sum that reads them. The heads of pre-training are left
+    out.
 
     Source: Devlin et al., arXiv:1810.04805, section 3; ``layers=24, width=1024, heads=16`` is its BERT-large.
 

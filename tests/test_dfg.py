@@ -155,7 +155,7 @@ def test_nothing_comes_back_to_what_does_not_learn():
 
 
 def scalar_gradients(net, weights):
-    """Derivatives of the sum of all outputs: a layer multiplies a number by its weight, joins add, products multiply."""
+    """Derivatives of the sum of all outputs: a layer multiplies by its weight, joins add, products multiply: forward."""
     values = {INPUT: (1, np.zeros(len(weights), dtype=object))}
     layer = 0
     for node in net.nodes:  # what is carried along and reads one tensor twice is an operation of one tensor
@@ -227,7 +227,7 @@ def small(name):
 
 
 def gated():
-    """A branch that scales another, a mask of the input, a product of a tensor with itself, and one that learns nothing."""
+    """A branch that scales another, a mask, a product of a tensor with itself, and one that learns nothing."""
     dense, shape = MatMul(4, 4, 4), (4, 4, 1)
     square = MatMul(4, 4, 4, weights=False)
     return Network("gated", shape, (
@@ -258,7 +258,7 @@ def test_what_a_carried_operation_of_several_tensors_hands_back_is_a_sum():
     assert into["delta4"] == ["delta5", "carried:masked"]  # of a product with itself
 
 
-@pytest.mark.parametrize("net", [small("bert_base"), small("gpt2"), small("vit_b16"), gated()], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [*map(small, ("bert_base", "gpt2", "vit_b16")), gated()], ids=lambda net: net.name)
 def test_the_graph_of_a_network_with_products_yields_its_gradients(net):
     weights = list(range(2, 2 + len(net.layers)))
     assert run_once(backprop_dfg(net), net, weights) == scalar_gradients(net, weights).tolist()

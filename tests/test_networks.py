@@ -268,7 +268,7 @@ def test_the_first_delta_is_needed_where_a_table_before_it_learns():
 
 @pytest.mark.parametrize("name", transformers.__all__)
 def test_the_form_of_file_refuses_transformers(name, tmp_path):
-    with pytest.raises(ValueError, match="which this form of file cannot hold; keep the model file, or the built-in na"):
+    with pytest.raises(ValueError, match="this form of file cannot hold; keep the model file, or the built-in name"):
         write_csv(network(name), tmp_path / "n.csv")
 
 

@@ -330,7 +330,8 @@ def test_a_moved_product_of_two_tensors_takes_its_operands_along():
     net = network("gpt2", sequence=4, layers=1, width=8, heads=2)
     found = costs_of(net, "8x8", batch=3)
     tensor = 3 * 4 * 8 * 4  # bytes of Q, K or V, and by chance of all scores
-    assert found.weight_bytes[2:5].tolist() == [256, 0, 0] and found.moved_bytes[2:5].tolist() == [256, 2 * tensor, 2 * tensor]
+    assert found.weight_bytes[2:5].tolist() == [256, 0, 0]
+    assert found.moved_bytes[2:5].tolist() == [256, 2 * tensor, 2 * tensor]
     half = int(found.delta[3]) // 2
     by_hand = Plan("by hand", found, 2, (4, 9), ((4, 1, 2, half),))
     assert check_plan(by_hand) == ()

@@ -1,4 +1,4 @@
-"""The built-in transformers against the same networks written in plain PyTorch, read by export, by a run and as ONNX."""
+"""The built-in transformers against the same networks in plain PyTorch, read by export, by a run and as ONNX."""
 
 import io
 import warnings
@@ -74,7 +74,8 @@ class Bert(nn.Module):
 class Gpt(nn.Module):
     def __init__(self, **options):
         super().__init__()
-        self.words, self.positions, self.norm = nn.Embedding(50_257, WIDTH), nn.Embedding(1024, WIDTH), nn.LayerNorm(WIDTH)
+        self.words, self.positions = nn.Embedding(50_257, WIDTH), nn.Embedding(1024, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
         self.blocks = nn.Sequential(*(Block(norm_first=True, **options) for _ in range(LAYERS)))
         self.head = nn.Linear(WIDTH, 50_257, bias=False)
         self.head.weight = self.words.weight
@@ -110,7 +111,7 @@ CASES = {
 
 
 def made(name, **options):
-    """The module in evaluation mode, no weight of it 0 or 1 (an exporter leaves those out), a sample and the built-in."""
+    """The module, no weight of it 0 or 1 (an exporter leaves those out), a sample and the built-in."""
     build, sample, own = CASES[name]
     module = build(**options).eval()
     with torch.no_grad():
