@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lpkit import paths
 from lpkit.checks import whole_number
 from lpkit.deliver import manifest
-from lpkit.notebooks import notebook_ids, title
+from lpkit.notebooks import title
 from lpkit.publish import Shown
 
 __all__ = ["Heading", "heading", "pictures", "thumbnail"]
