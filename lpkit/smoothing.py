@@ -122,11 +122,16 @@ def _accelerated(problem, iterations, method, *, lr, mu, gamma, K, noise, **opti
     else:
         momentum, (settings, shape) = None, grid(lr=lr, gamma=gamma, mu=mu)
 
+    memory = None  # of the points: asking the system for new megabytes at every step takes as long as the products
+
     def step(t, state, settings, rng):
+        nonlocal memory
         x = state["x"]
         points = x[:, None]
         if noise:
-            points = settings["gamma"][:, None, None] * rng.standard_normal((K, x.shape[1]), dtype=x.dtype)
+            shape = len(x), K, x.shape[1]
+            memory = points = memory if memory is not None and memory.shape == shape else np.empty(shape, x.dtype)
+            np.multiply(settings["gamma"][:, None, None], rng.standard_normal(shape[1:], dtype=x.dtype), out=points)
             points += x[:, None]
         y = x - settings["lr"][:, None] * mean_subgradients(problem, points)
         mu_t = settings["mu"][:, None] if momentum is None else x.dtype.type(momentum[t])
