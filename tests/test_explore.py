@@ -601,7 +601,7 @@ def test_memory_is_flat_over_1000_redraws():
                 handle["array rows"].value = 48 - handle["array rows"].value
         gc.collect()
         # pandas notes who has looked at a table in weak references, and clears out the dead ones now and then
-        objects = sum(not isinstance(known, weakref.ref) for known in gc.get_objects())
+        objects = sum(not issubclass(type(known), weakref.ref) for known in gc.get_objects())
         return objects, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     handle["array rows"].value = 16

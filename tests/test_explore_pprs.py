@@ -530,7 +530,7 @@ def test_memory_is_flat_over_400_redraws():
                 handle["samples K"].value = 5 - handle["samples K"].value
         gc.collect()
         # pandas notes who has looked at a table in weak references, and clears out the dead ones now and then
-        objects = sum(not isinstance(known, weakref.ref) for known in gc.get_objects())
+        objects = sum(not issubclass(type(known), weakref.ref) for known in gc.get_objects())
         return objects, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     handle["samples K"].value = 2
