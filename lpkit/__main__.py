@@ -123,6 +123,8 @@ def cost_options(command):
     options = [
         click.option("--array", metavar="ROWSxCOLUMNS", help="[default: 32x32]"),
         click.option("--batch", metavar="N", help="Samples a mini-batch.  [default: 32]"),
+        click.option("--sequence", metavar="N", help="Tokens a sample of a built-in transformer.  [default: as "
+                     "published]"),
         click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the "
                      "paper); the options below replace single ones.  [default: plain]"),
         click.option("--dataflow", metavar="|".join(DATAFLOWS), help="What stays in place: weights, outputs, inputs."),

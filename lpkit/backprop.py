@@ -1,11 +1,14 @@
 """The data-flow graph of training by backpropagation, one node an operation of a layer.
 
 Of layer l: F (forward), G (weight gradient), U (weight update) and delta, which turns the error at the layer's output
-into the error at its input and so exists only where something before the layer learns. X and T are the sources (input
-and target), E makes the error at the output of the network. Only U holds a delay: the weights of the iteration before.
+into the error at its input and so exists only where a layer before it learns. A product of two computed tensors has no
+weights: it has no G and no U, and its delta reads both operands and makes the errors of both. X and T are the sources
+(input and target), E makes the error at the output of the network. Only U holds a delay: the weights of the iteration
+before. Only layers have a U here: tables and scales of carried operations are updated on the side.
 
-In a network with branches, a forward join is a node "add:name" (or "concat:name"), and the error at the output of a
-layer or join with several readers is the sum of what comes back from them: a node "sum:name". Pooling, normalisation
+In a network with branches, a forward join is a node "add:name" (or "concat:name"; "carried:name" for any other
+operation of several tensors), and the error at the output of a layer or join with several readers is the sum of what
+comes back from them: a node "sum:name", which for a carried operation also reads its operands. Pooling, normalisation
 and activations belong to the layer or join before them, their derivatives to the delta or sum that makes that error.
 Source: LayerPipe (arXiv:2108.06629), Fig. 1 and equations (1)-(4).
 """
@@ -20,11 +23,12 @@ from lpkit.checks import unknown_name, whole_number
 from lpkit.flowgraph import DFG
 from lpkit.graph import INPUT, Network
 from lpkit.networks import network as built_in
-from lpkit.operations import GEMM_OPERATIONS, JOINS, Activation, Concat, GlobalPool, Pool
+from lpkit.operations import GEMM_OPERATIONS, JOINS, Activation, Carried, Concat, GlobalPool, MatMul, Pool, is_view
 
 __all__ = ["DEFAULT_TIMES", "backprop_dfg", "operation", "stages_after"]
 
-DEFAULT_TIMES = {"F": 1, "G": 1, "delta": 1, "U": 0, "E": 0, "X": 0, "T": 0, "add": 0, "concat": 0, "sum": 0}
+DEFAULT_TIMES = {"F": 1, "G": 1, "delta": 1, "U": 0, "E": 0, "X": 0, "T": 0, "add": 0, "concat": 0,
+                 "carried": 0, "sum": 0}
 MOST_LAYERS = 2**24
 
 
@@ -36,8 +40,9 @@ def backprop_dfg(network_or_layers, *, times=None):
     network_or_layers : int, Network or name of a built-in network
         A number stands for a plain chain of so many layers.
     times : mapping, optional
-        From a kind ("F", "G", "delta", "U", "E", "X", "T", "add", "concat", "sum") to one time or to a sequence of L,
-        or from the name of a node to its time, which counts first. Default: F, G and delta take 1, the rest 0.
+        From a kind ("F", "G", "delta", "U", "E", "X", "T", "add", "concat", "carried", "sum") to one time or to a
+        sequence of L, or from the name of a node to its time, which counts first. Default: F, G and delta take 1, the
+        rest 0.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def operation(node):
     layer = re.fullmatch(r"(F|G|U|delta|join)([1-9][0-9]*)('{0,2})", str(node))
     if layer and (not layer[3] or layer[1] == "delta"):
         return layer[1] + layer[3], int(layer[2])
-    join = re.fullmatch(r"(add|concat|sum):(.+)", str(node))
+    join = re.fullmatch(r"(add|concat|carried|sum):(.+)", str(node))
     if join:
         return join[1], join[2]
     raise ValueError(f"node {node!r} is none of a backprop graph; they are X, T, E, F1, G1, U1, delta2, ..., sum:name")
@@ -144,42 +149,57 @@ def _layer_edges(l, reads, error, with_delta):
     return edges
 
 
+def _product_edges(l, reads, error, with_delta):
+    """Edges into F and delta of layer `l`, a product of the tensors that `reads` make: no weights, so no G and no U."""
+    edges = [(read, f"F{l}", 0) for read in reads]
+    return edges + [(read, f"delta{l}", 0) for read in (error, *reads)] if with_delta else edges
+
+
 def _network_edges(network):
     """The edges of training `network`, layer by layer."""
-    if not network.layers:
-        raise ValueError(f"network {network.name!r} has no layers that learn; give it a Conv or a Dense")
     makers = _makers(network)
     learning = _learning(network, makers)
+    if not learning:
+        raise ValueError(f"network {network.name!r} has no layers that learn; give it a Conv or a Dense")
     errors, sums = _errors(network, makers, learning)
     edges = []
     for node in network.nodes:
         made, reads = makers[node.name], [makers[source] for source in node.inputs]
-        if isinstance(node.op, GEMM_OPERATIONS):
+        if _is_product(node.op):
+            edges += _product_edges(int(made[1:]), dict.fromkeys(reads), errors.get(made), made in learning)
+        elif isinstance(node.op, GEMM_OPERATIONS):
             edges += _layer_edges(int(made[1:]), reads[0], errors[made], reads[0] in learning)
-        elif isinstance(node.op, JOINS):
+        elif made not in reads:
             edges += [(source, made, 0) for source in reads]
     return edges + sums + [(makers[name], "E", 0) for name in _outputs(network)] + [("T", "E", 0)]
+
+
+def _is_product(op):
+    """Whether `op` multiplies two computed tensors, so that it has nothing to learn."""
+    return isinstance(op, MatMul) and not op.weights
 
 
 def _makers(network):
     """The graph node that makes each tensor: F of a layer, a join, or, for any other operation, that of its operand."""
     makers, layer = {INPUT: "X"}, 0
     for node in network.nodes:
+        reads = {makers[source] for source in node.inputs}
         if isinstance(node.op, GEMM_OPERATIONS):
             layer += 1
             makers[node.name] = f"F{layer}"
         elif isinstance(node.op, JOINS):
             makers[node.name] = f"{'concat' if isinstance(node.op, Concat) else 'add'}:{node.name}"
         else:
-            makers[node.name] = makers[node.inputs[0]]
+            makers[node.name] = f"carried:{node.name}" if len(reads) > 1 else reads.pop()
     return makers
 
 
 def _learning(network, makers):
-    """The makers whose error is needed: layers, and joins that read one of them in the end."""
+    """The makers whose error is needed: layers with weights, and joins and products that read one in the end."""
     learning = set()
     for node in network.nodes:
-        if isinstance(node.op, GEMM_OPERATIONS) or any(makers[source] in learning for source in node.inputs):
+        learns = isinstance(node.op, GEMM_OPERATIONS) and not _is_product(node.op)
+        if learns or any(makers[source] in learning for source in node.inputs):
             learning.add(makers[node.name])
     return learning
 
@@ -194,35 +214,41 @@ def _errors(network, makers, learning):
     """The graph node that makes the error at the output of each learning maker, and the edges of the sums among them.
 
     Read backwards: when a layer or join is met, all that reads its output has been. A single part needs no sum, unless
-    a join hands it back through an activation or a pooling, whose derivative nothing else would take.
+    a join hands it back through an activation or a pooling, whose derivative nothing else would take, or is itself
+    an operation that is carried along.
     """
     parts, bent, errors, edges = defaultdict(list), set(), {}, []
     for name in _outputs(network):
         parts[makers[name]].append("E")
     by_name = {node.name: node for node in network.nodes}
     for node in reversed(network.nodes):
-        made = makers[node.name]
-        if made not in learning or not isinstance(node.op, GEMM_OPERATIONS + JOINS):
+        made, reads = makers[node.name], [makers[source] for source in node.inputs]
+        if made not in learning or made in reads:
             continue
-        if len(parts[made]) == 1 and made not in bent:
+        operands = dict.fromkeys(reads) if isinstance(node.op, Carried) else ()
+        if len(parts[made]) == 1 and made not in bent and not operands:
             errors[made] = parts[made][0]
         else:
             errors[made] = f"sum:{node.name}"
-            edges = [(part, errors[made], 0) for part in [*parts[made], made]] + edges
-        for source in node.inputs:
-            is_layer = isinstance(node.op, GEMM_OPERATIONS)
-            parts[makers[source]].append(f"delta{made[1:]}" if is_layer else errors[made])
-            if not is_layer and _is_bent(source, by_name):
-                bent.add(makers[source])
+            edges = [(part, errors[made], 0) for part in [*parts[made], made, *operands]] + edges
+        if isinstance(node.op, GEMM_OPERATIONS):
+            for read in dict.fromkeys(reads):
+                parts[read].append(f"delta{made[1:]}")
+            continue
+        for source, read in zip(node.inputs, reads):
+            parts[read].append(errors[made])
+            if _is_bent(source, by_name, makers):
+                bent.add(read)
     return errors, edges
 
 
-def _is_bent(tensor, by_name):
-    """Whether an activation or pooling lies between `tensor` and what made it."""
-    while tensor != INPUT and not isinstance(by_name[tensor].op, GEMM_OPERATIONS + JOINS):
-        if isinstance(by_name[tensor].op, (Activation, Pool, GlobalPool)):
+def _is_bent(tensor, by_name, makers):
+    """Whether an operation with a derivative of its own lies between `tensor` and what made it."""
+    while tensor != INPUT and (first := by_name[tensor].inputs[0]) and makers[first] == makers[tensor]:
+        op = by_name[tensor].op
+        if isinstance(op, (Activation, Pool, GlobalPool)) or (isinstance(op, Carried) and not is_view(op)):
             return True
-        tensor = by_name[tensor].inputs[0]
+        tensor = first
     return False
 
 

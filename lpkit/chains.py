@@ -43,7 +43,7 @@ def movable(costs, threshold=None, residual="consumer"):
     """Which deltas may move at all, shape (L,) of bool.
 
     A delta moves to the stage that reads its layer's output first, so that somebody must read it; it is fixed if its
-    weights are more than `threshold` bytes; ``residual="sum_site"`` also fixes it where the input of the layer feeds
+    weights (of a product of two tensors: its operands) are more than `threshold` bytes; ``residual="sum_site"`` also fixes it where the input of the layer feeds
     another layer or a join, because then its result is one term of a sum that another stage may perform.
 
     Raises
@@ -65,7 +65,7 @@ def movable(costs, threshold=None, residual="consumer"):
     may = (costs.first_consumer <= len(costs)) & (costs.delta > 0)
     if threshold is not None:
         limit = positive(threshold, "threshold", "bytes", zero=True)
-        may &= np.array([size <= limit for size in costs.weight_bytes.tolist()])
+        may &= np.array([size <= limit for size in costs.moved_bytes.tolist()])
     return may & ~costs.shared_input if residual == "sum_site" else may
 
 
@@ -199,11 +199,11 @@ def _sums(group, caps, tiles):
 def split_amount(costs, caps, tiles, stage, amount):
     """`amount` of whole units on the layers of `stage` (a range) that may pass it on: ``{layer: units}``.
 
-    The delta with the fewest bytes of weights a unit goes first, then the highest layer. With tiles, the first
+    The delta with the fewest bytes to send a unit goes first, then the highest layer. With tiles, the first
     selection of whole tiles in that order that makes up the amount.
     """
     layers = [layer for layer in stage if caps[layer - 1] > 0 and costs.first_consumer[layer - 1] == stage.stop]
-    layers.sort(key=lambda layer: (costs.weight_bytes[layer - 1].item() / caps[layer - 1], -layer))
+    layers.sort(key=lambda layer: (costs.moved_bytes[layer - 1].item() / caps[layer - 1], -layer))
     if tiles is not None:
         return _whole_tiles(layers, {layer: caps[layer - 1] // tiles[layer - 1] for layer in layers}, tiles, amount)
     shares = {}

@@ -1,6 +1,7 @@
 """Compares what the notebooks compute now with what is committed, cell by cell, and never touches the repository.
 
-Pictures depend on the version of the drawing library, so what is compared is the table behind each, and its caption.
+What is compared is the table behind each picture, and its caption. Pictures depend on the version of what draws them;
+where the versions of the manifest are those used here, and the tables are the same, so must the pictures be, byte for byte.
 """
 
 import csv
@@ -13,10 +14,11 @@ from itertools import zip_longest
 from lpkit.checks import read_text, shown
 from lpkit.deliver import manifest
 
-__all__ = ["Difference", "compare_tables", "differences", "strays"]
+__all__ = ["Difference", "compare_tables", "differences", "same_pictures", "strays"]
 
 TOLERANCE = 1e-9
 NOTHING = "(missing)"
+KINDS = ("svg", "png")
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,35 @@ def differences(id, root, scratch, *, tolerance=TOLERANCE):
         allowed = math.inf if measured else tolerance
         for file in (f"data/results/{name}.csv", f"figures/{name}.md"):
             yield from (Difference(id, file, *d) for d in _file_differences(root / file, scratch / file, allowed))
-        for picture in (f"figures/{name}.svg", f"figures/{name}.png"):
+        for picture in (f"figures/{name}.{kind}" for kind in KINDS):
             old, new = ((folder / picture).exists() for folder in (root, scratch))
             if old != new:
                 yield Difference(id, picture, "", *("there" if is_there else NOTHING for is_there in (old, new)))
+        for picture in same_pictures(name, root, scratch):
+            old, new = (_sha256(folder / picture) for folder in (root, scratch))
+            if old != new:
+                yield Difference(id, picture, "bytes, though data and versions are the same", old[:12], new[:12])
         yield from _manifest_differences(id, name, committed.get(name), here.get(name), root)
+
+
+def same_pictures(name, root, scratch):
+    """Pictures of `name` that must be the same to the byte: same versions, same table, not measured; in both folders.
+
+    Returns
+    -------
+    list of str
+        Paths below the folders.
+    """
+    entries = [manifest(folder).get(name, {}) for folder in (root, scratch)]
+    said = [[entry.get(key) for key in ("versions", "results_sha256", "measured")] for entry in entries]
+    if said[0] != said[1] or said[0][2] or not said[0][1]:
+        return []
+    pictures = [f"figures/{name}.{kind}" for kind in KINDS]
+    return [picture for picture in pictures if all((folder / picture).is_file() for folder in (root, scratch))]
+
+
+def _sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def strays(root):
@@ -115,7 +141,7 @@ def _file_differences(committed, here, tolerance):
 
 
 def _manifest_differences(id, name, committed, here, root):
-    """The parameters, and that the manifest speaks of the committed table and of no other."""
+    """The parameters, and that the manifest speaks of the committed table and pictures and of no others."""
     if committed is None or here is None:
         yield Difference(
             id, "figures/manifest.json", name, *("there" if entry else NOTHING for entry in (committed, here))
@@ -123,6 +149,7 @@ def _manifest_differences(id, name, committed, here, root):
         return
     if committed["parameters"] != here["parameters"]:
         yield Difference(id, "figures/manifest.json", name, str(committed["parameters"]), str(here["parameters"]))
-    table = root / f"data/results/{name}.csv"
-    if table.is_file() and hashlib.sha256(table.read_bytes()).hexdigest() != committed["results_sha256"]:
-        yield Difference(id, "figures/manifest.json", name, "the sha256 of another table", "not that of the file")
+    files = {"results": f"data/results/{name}.csv"} | {kind: f"figures/{name}.{kind}" for kind in KINDS}
+    for kind, file in files.items():
+        if (root / file).is_file() and _sha256(root / file) != committed.get(f"{kind}_sha256"):
+            yield Difference(id, "figures/manifest.json", name, f"another {kind}_sha256", f"that of {file}")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lpkit.checks import choice, plain, short, shown, whole_number
-from lpkit.networks import Dense, MatMul, Network
+from lpkit.networks import Dense, MatMul, Network, parameter_count
 from lpkit.networks import network as named_network
 from lpkit.systolic import Array, as_array, cycles_grid
 
@@ -110,6 +110,15 @@ class Costs:
     def work(self):
         """F + G + delta of each layer, shape (L,), in `unit`."""
         return self.F + self.G + self.delta
+
+    @property
+    def moved_bytes(self):
+        """Bytes that another stage needs for the whole delta of each layer beside the error, int64, shape (L,).
+
+        Its weights; or its input, where it has neither weights nor a G, as a product of two computed tensors: both
+        operands.
+        """
+        return np.where((self.weight_bytes == 0) & (self.G == 0), self.input_bytes, self.weight_bytes)
 
     @property
     def total(self):
@@ -240,7 +249,8 @@ def costs(network, array=Array(32, 32), *, batch=32, delta="col2im", G="a", conv
     delta, G, convention, fold_overlap, batching : str
         Options of `lpkit.systolic.gemms` and `lpkit.systolic.gemm_cycles`.
     first_layer_delta : bool
-        Whether a layer that reads the input of the network is charged for the gradient of that input.
+        Whether a layer before which nothing learns (no layer, table or scale) is charged for the gradient of its
+        input.
     layers : {"all", "convolutions", "main_path"}
     bytes_per_element : float
         Such as 4, 2, 1 or 0.5; sizes are rounded up to whole bytes.
@@ -374,9 +384,14 @@ def _first_consumers(network, kept):
 
 
 def _first_layers(network):
-    """Names of the layers that read nothing but the input of the network."""
-    place = {layer.name: l for l, layer in enumerate(network.layers, 1)}
-    return {name for name, sources in _sources(network, place).items() if name in place and not sources}
+    """Names of the layers before which nothing learns: no layer with weights, and no table or scale of another node."""
+    learning = set()
+    for node in network.nodes:
+        learns = parameter_count(node.op, network.shapes[node.inputs[0]]) > 0
+        if learns or not learning.isdisjoint(node.inputs):
+            learning.add(node.name)
+    reads = {node.name: node.inputs for node in network.nodes}
+    return {layer.name for layer in network.layers if learning.isdisjoint(reads[layer.name])}
 
 
 def _sources(network, place):

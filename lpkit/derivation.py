@@ -145,7 +145,8 @@ def _inserted(dfg, S):
         if w != (u[0] == "U"):
             raise ValueError(f"edge {u} -> {v} has {w} delays; the derivation starts from sequential training, "
                              "where edges from U have 1 and all others 0")  # fmt: skip
-    delayed = delay_gradients(pipeline(dfg, ("X", "T"), S[0]), {l: 2 * s for l, s in enumerate(S, 1)})
+    late = {l: 2 * s for l, s in enumerate(S, 1) if f"G{l}" in dfg.index or f"U{l}" in dfg.index}
+    delayed = delay_gradients(pipeline(dfg, ("X", "T"), S[0]), late)
     if "Y" in dfg.index:
         delayed = pipeline(delayed, "Y", S[0])
     changed = [new for old, new in zip(dfg.edges, delayed.edges) if old.delays != new.delays]
@@ -216,7 +217,7 @@ def _changes(pairs):
 def split_delta(dfg, layer, share, *, moved=None):
     """Fig. 5: part delta of `layer` in delta', which stays, and delta'', which the stage of the next layer computes.
 
-    Both read the error and the weights; a join puts their results together and applies the derivative of the
+    Both read the error and the weights (or the operands of a product of two tensors); a join puts their results together and applies the derivative of the
     activation. The delays on the error's way in are then retimed across delta'', so that it runs on the stage where the
     error is made and one version of the weights fewer is kept for each.
 
@@ -259,12 +260,13 @@ def split_delta(dfg, layer, share, *, moved=None):
     for name, time in dfg.times.items():
         parts = {stays: plain(Fraction(time * (1 - share))), goes: plain(Fraction(time * share)), join: 0}
         times |= parts if name == delta else {name: time}
+    is_product = f"U{layer}" not in dfg.index
     for u, v, w in dfg.edges:
         if v != delta or u in reads:
             edges.append(Edge(join if u == delta else u, join if v == delta else v, w))
-        else:
+        if v == delta and (is_product or u not in reads):  # both parts of a product read its operands
             edges += [Edge(u, stays, w), Edge(u, goes, w)]
-            late = late if u == f"U{layer}" else w
+            late = late if u == f"U{layer}" or u in reads else w
     split = DFG(times, [*edges, Edge(stays, join, 0), Edge(goes, join, 0)], dfg.hosts)
     moved = late if moved is None else moved
     return move(split, goes, -moved) if moved else split

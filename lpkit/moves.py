@@ -163,7 +163,8 @@ def delay_gradients(dfg, M):
     dfg : DFG
         A backprop graph.
     M : mapping from layer to int, or sequence of the stages of all layers
-        Delays of each layer, 0 where none is named; or the stages, for twice the number of stages after each layer.
+        Delays of each layer, 0 where none is named; or the stages, for twice the number of stages after each layer
+        that learns (a product of two tensors has a stage, but no gradient to delay).
 
     Raises
     ------
@@ -183,7 +184,9 @@ def delay_gradients(dfg, M):
     """
     updates = {operation(v)[1]: place for place, (u, v, _) in enumerate(dfg.edges) if _is_update(u, v)}
     if not isinstance(M, Mapping):
-        M = {layer: 2 * after for layer, after in enumerate(stages_after(M, len(updates)), 1)}
+        layers = updates.keys() | {int(v[1:]) for v in dfg.nodes if v[:1] == "F" and v[1:].isdigit()}
+        late = enumerate(stages_after(M, len(layers)), 1)
+        M = {layer: 2 * after for layer, after in late if layer in updates or f"U{layer}" in dfg.index}
     delays = dfg.delays.copy()
     for layer, amount in M.items():
         if layer not in updates:

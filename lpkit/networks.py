@@ -1,17 +1,19 @@
 """Networks: find a built-in one by name; read and write them as CSV files that people can edit.
 
 The file format is described at `read_csv`. The types come from `lpkit.operations` and `lpkit.graph`, the
-architectures from `lpkit.builtin`; all of their public names are public names of this module too.
+architectures from `lpkit.builtin` and `lpkit.transformers`; all of their public names are public names of this module
+too.
 """
 
 import csv
 import dataclasses
+import inspect
 import io
 import re
 from contextlib import contextmanager
 from pathlib import Path
 
-from lpkit import builtin
+from lpkit import builtin, transformers
 from lpkit.builtin import (
     alexnet, lenet5, mobilenet_v1, resnet18, resnet34, resnet50, resnet101, resnet152, sample4, unet, vgg11, vgg13,
     vgg16, vgg19,
@@ -23,18 +25,20 @@ from lpkit.operations import (
     ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_source, is_view, mac_count, output_shape, parameter_count,
     weight_count,
 )  # fmt: skip
+from lpkit.transformers import bert_base, gpt2, vit_b16
 
 __all__ = [
     "NETWORKS", "network", "read_csv", "write_csv",
     "sample4", "lenet5", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101",
-    "resnet152", "mobilenet_v1", "unet",
+    "resnet152", "mobilenet_v1", "unet", "bert_base", "gpt2", "vit_b16",
     "INPUT", "Layer", "Network", "Node", "node_shape",
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
     "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source",
     "is_view", "mac_count", "output_shape", "parameter_count", "weight_count",
 ]  # fmt: skip
 
-NETWORKS = tuple(builtin.__all__)
+_BUILT_IN = {name: getattr(module, name) for module in (builtin, transformers) for name in module.__all__}
+NETWORKS = tuple(_BUILT_IN)
 
 _WRITTEN = [kind for kind in OPERATIONS if kind not in STATED]  # what a file of this form can say
 
@@ -45,23 +49,30 @@ _COLUMN_OF = {"out_channels": "out", "out_features": "out"}  # any other field h
 _FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
-def network(name):
+def network(name, **options):
     """The built-in network of that name (any case), one of `NETWORKS`, at its published input size.
+
+    ``**options`` are those of the function of that name in this module, such as `size`, `classes` or `sequence`.
 
     Raises
     ------
     ValueError
-        If there is none; the sentence names the nearest.
+        If there is none, the sentence names the nearest; or if the network does not take an option, or not that value.
 
     Examples
     --------
     >>> network("VGG16").parameters
     138357544
+    >>> network("bert_base", sequence=128).input_shape
+    (128, 1, 1)
     """
     known = str(name).strip().lower()
     if known not in NETWORKS:
         raise unknown_name(name, "network", NETWORKS)
-    return getattr(builtin, known)()
+    taken = tuple(inspect.signature(_BUILT_IN[known]).parameters)
+    for option in options:
+        choice(option, f"an option of {known}", taken)
+    return _BUILT_IN[known](**options)
 
 
 def read_csv(path):
@@ -128,7 +139,8 @@ def write_csv(network, path):
     Raises
     ------
     ValueError
-        If the file cannot be written, or holds a ConvND, MatMul or Carried, as networks of model files do.
+        If the file cannot be written, or the network holds a ConvND, MatMul or Carried, as those of model files and
+        transformers do.
 
     Examples
     --------
@@ -277,7 +289,7 @@ def _row(node, previous):
     """The cells of `node`; what is a default, or the line before as input, stays empty."""
     if type(node.op) not in _WRITTEN:
         raise ValueError(f"node {shown(node.name)} is a {type(node.op).__name__}, which this form of file cannot hold; "
-                         "keep the model file it came from")
+                         "keep the model file, or the built-in name, that it came from")
     fields = dataclasses.fields(node.op)
     needed = {field.name: getattr(node.op, field.name) for field in fields if field.default is dataclasses.MISSING}
     plain = type(node.op)(**needed)

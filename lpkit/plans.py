@@ -166,10 +166,10 @@ class Communication:
 def communication(plan, accounting="paper"):
     """Bytes that cross each boundary of `plan`: mandatory ones, and those that moving delta work adds.
 
-    ``"paper"`` counts the moved share of the weights. ``"full"`` also counts the result delta'' that travels back: the
-    same share of the input's bytes, where the layer is not the first of its stage. Where it is, the result goes
-    straight to the stage before, in place of the same bytes of that boundary's mandatory error, so that the volume is
-    unchanged. The first layer has nobody to send a result to.
+    ``"paper"`` counts the moved share of the weights; of a product of two tensors, which has none, of both operands.
+    ``"full"`` also counts the result delta'' that travels back: the same share of the input's bytes, where the layer is
+    not the first of its stage. Where it is, the result goes straight to the stage before, in place of the same bytes of
+    that boundary's mandatory error, so that the volume is unchanged. The first layer has nobody to send a result to.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def communication(plan, accounting="paper"):
     for layer, source, target, amount in plan.moved:
         share = ratio(amount, costs.delta[layer - 1].item())
         for boundary in range(source - 1, target - 1):
-            weights[boundary] += share * int(costs.weight_bytes[layer - 1])
+            weights[boundary] += share * int(costs.moved_bytes[layer - 1])
         if accounting == "full" and layer > plan.stages[source - 1].start:
             results[source - 1] += share * int(costs.input_bytes[layer - 1])
     return Communication(accounting, tuple(2 * c for c in cuts), tuple(map(plain, weights)), tuple(map(plain, results)))

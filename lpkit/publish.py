@@ -2,7 +2,7 @@
 
 A notebook ends its figure cell with ``lp.publish(id, figure, table=table, caption="...")``. It is always shown; it is
 written only where the runner (or the reader, with LPKIT_OUT) says, so exploring by hand, nbval and plain papermill
-leave the repository alone. A picture depends on the version of matplotlib, so what `check` compares is the table.
+leave the repository alone. The same data give the same picture, byte for byte, with the same versions of what draws it.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class Shown:
 def publish(name, figure=None, *, table=None, caption="", measured=False, folder=None):
     """Show `figure` and, where told to, write it with the `table` behind it and its `caption`.
 
-    Written are figures/<name>.svg, .png, .md (the caption) and .json (versions, sha256 of the table), and
+    Written are figures/<name>.svg, .png, .md (the caption) and .json (versions, sha256 of the files), and
     data/results/<name>.csv, in `folder`; without it in the folder that LPKIT_OUT names, and without that nowhere.
 
     Parameters
@@ -86,9 +86,9 @@ def versions():
     Examples
     --------
     >>> sorted(versions())
-    ['lpkit', 'matplotlib', 'numpy', 'python']
+    ['lpkit', 'matplotlib', 'numpy', 'pillow', 'python']
     """
-    names = {"lpkit": "layerpipe-lpkit", "numpy": "numpy", "matplotlib": "matplotlib"}
+    names = {"lpkit": "layerpipe-lpkit", "numpy": "numpy", "matplotlib": "matplotlib", "pillow": "pillow"}
     return {"python": platform.python_version()} | {name: _version(named) for name, named in names.items()}
 
 
@@ -111,13 +111,14 @@ def _check(name, figure, table, caption):
 def _write(folder, name, figure, table, caption, measured):
     drawn = folder / "figures" / name
     csv = None if table is None else _csv(table).encode()
-    if figure is not None:
-        write_atomically(f"{drawn}.svg", _drawn(figure, "svg"))
-        write_atomically(f"{drawn}.png", _drawn(figure, "png", FILE_DPI))
+    pictures = {} if figure is None else {"svg": _drawn(figure, "svg"), "png": _drawn(figure, "png", FILE_DPI)}
+    for kind, picture in pictures.items():
+        write_atomically(f"{drawn}.{kind}", picture)
     if csv is not None:
         write_atomically(folder / "data" / "results" / f"{name}.csv", csv)
     write_atomically(f"{drawn}.md", caption.strip() + "\n")
     entry = {"versions": versions(), "results_sha256": csv and hashlib.sha256(csv).hexdigest()}
+    entry |= {f"{kind}_sha256": hashlib.sha256(picture).hexdigest() for kind, picture in pictures.items()}
     entry |= {"measured": True} if measured else {}
     write_atomically(f"{drawn}.json", json.dumps(entry, indent=1, sort_keys=True) + "\n")
 

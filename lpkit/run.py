@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lpkit import paths
 from lpkit.checks import real, shown, whole_number, write_atomically
-from lpkit.compare import TOLERANCE, Difference, differences, strays
+from lpkit.compare import TOLERANCE, Difference, differences, same_pictures, strays
 from lpkit.deliver import STATE, check_folder, deliver, manifest, sources
 from lpkit.execute import Outcome, Task, execute_all, needs_papermill
 from lpkit.notebooks import missing, notebook_ids, read_notebook, title
@@ -131,9 +131,9 @@ def run(ids=None, parameters=None, *, jobs=2, out=None, fresh=False, timeout=600
 def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=None):
     """Execute the notebooks `ids` (all if None) into a scratch folder and compare with what is committed.
 
-    Text and whole numbers must be equal, other numbers to `tolerance`, relative. A notebook that fails, a missing
-    file, a committed file that no notebook makes and a table other than the manifest says are differences too.
-    The repository is not written to.
+    Text and whole numbers must be equal, other numbers to `tolerance`, relative; pictures byte for byte where table and
+    versions are the same. A notebook that fails, a missing file, a committed file that no notebook makes and a file other
+    than the manifest says are differences too. The repository is not written to.
 
     Returns
     -------
@@ -149,11 +149,14 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
         ran = [outcome.id for outcome in batch.outcomes if outcome.ok and not outcome.absent]
         alone = sum(bool(outcome.absent) for outcome in batch.outcomes)
         found = [d for id in ran for d in differences(id, root, batch.folder, tolerance=tolerance)]
+        names = [name for name, entry in manifest(root).items() if entry["notebook"] in ran]
+        pictures = sum(len(same_pictures(name, root, batch.folder)) for name in names)
     found = (*failed, *found, *(strays(root) if ids == notebook_ids(root) else ()))
     for difference in found:
         say(str(difference))
     left = f", {alone} left alone" if alone else ""
-    say(f"{len(ids) - alone} notebooks checked{left}, {len(found) or 'no'} differences")
+    bytewise = f", {pictures} pictures of the same data byte for byte" if pictures else ""
+    say(f"{len(ids) - alone} notebooks checked{bytewise}{left}, {len(found) or 'no'} differences")
     return Check(tuple(ids), found)
 
 

@@ -84,7 +84,7 @@ def _backward(plan, add, send, across, forward):
         if l in moved:
             target, amount = moved[l]
             share = ratio(amount, delta[l - 1])  # sent in whole bytes: shares would lead to huge denominators of times
-            copy = send("W", l, home, target, math.ceil(share * int(costs.weight_bytes[l - 1])), [forward[l]])
+            copy = send("W", l, home, target, math.ceil(share * int(costs.moved_bytes[l - 1])), [forward[l]])
             there = add("delta''", l, target, amount, errors[plan.stages[target - 1].start], first=copy)
             back = send("delta''", l, target, home, math.ceil(share * int(costs.input_bytes[l - 1])), [there])
             errors[l] = [add("delta'", l, home, delta[l - 1] - amount, needs), *back]

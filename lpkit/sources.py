@@ -67,7 +67,7 @@ def layer_costs(source, *, array=None, batch=None, read=None, **choices):
     read : str, optional
         Name of a reading.
     **choices
-        ``dataflow`` and the keywords of `costs`; None where not given.
+        ``dataflow``, the keywords of `costs`, and ``sequence`` of a built-in transformer; None where not given.
 
     Raises
     ------
@@ -78,10 +78,15 @@ def layer_costs(source, *, array=None, batch=None, read=None, **choices):
     --------
     >>> layer_costs("sample4", read="closest").total
     96478368
+    >>> layer_costs("bert_base", sequence=128).total
+    1118730192
     """
     kind, given = kind_of(source), _given(choices)
     if kind == "graph":
         return _measured(source, given | _given({"array": array, "batch": batch, "reading": read}))
+    sequence = {"sequence": _whole(given.pop("sequence"), "sequence")} if "sequence" in given else {}
+    if sequence and kind != "name":
+        raise ValueError(f"sequence cannot be chosen of {str(source)!r}, a file; leave the option out")
     read = reading("plain" if read is None else read)
     settings = {**read.choices(), **given}
     array = Array.parse(array or DEFAULT_ARRAY, dataflow=settings.pop("dataflow", read.dataflow))
@@ -91,7 +96,7 @@ def layer_costs(source, *, array=None, batch=None, read=None, **choices):
             raise ValueError("layers cannot be chosen from a SCALE-Sim topology; leave the option out")
         return scalesim.topology_costs(source, array, batch=batch, **settings)
     reader = {"name": network, "network": read_csv, "onnx": read_onnx}[kind]
-    return costs(reader(source), array, batch=batch, **settings)
+    return costs(reader(source, **sequence), array, batch=batch, **settings)
 
 
 def _given(choices):

@@ -3,11 +3,12 @@
 All is read from the delays of the graph, however they came there. F, G, delta and E take from each other without going
 through a weight; counted along these edges each node has a place in time. The gradient of layer l is stale by the
 delays on the loop U_l, F_l, ..., G_l, U_l but one. Weights wait for delta, and activations for G, as much longer than
-for F as their edges have more delays.
+for F as their edges have more delays. A product of two tensors has no weights: its operands wait for its delta.
 Source: LayerPipe (arXiv:2108.06629), section III; PipeDream (SOSP 2019), section 3.3, and GPipe (NeurIPS 2019), for the
 stashes this explains.
 """
 
+import math
 from dataclasses import dataclass
 
 from lpkit.backprop import operation, stages_after
@@ -26,16 +27,17 @@ class Stash:
     Attributes
     ----------
     layer : int
-    staleness : int
-        Iterations between the weights that a gradient was made with and those that it updates.
+    staleness : int or None
+        Iterations between the weights that a gradient was made with and those that it updates; None without weights.
     weights, activations : int
-        Iterations that the weights wait for delta after F has used them, and the input of the layer for G.
+        Iterations that the weights wait for delta after F has used them, and the input of the layer for G (the operands
+        of a product of two tensors for its delta).
     weight_bytes, activation_bytes : int or None
         The same in bytes: one tensor an iteration.
     """
 
     layer: int
-    staleness: int
+    staleness: int | None
     weights: int
     activations: int
     weight_bytes: int | None = None
@@ -43,7 +45,7 @@ class Stash:
 
 
 def staleness(dfg):
-    """Iterations by which the gradient of each layer is late, {layer: M_l}; retiming does not change them.
+    """Iterations by which the gradient of each layer that learns is late, {layer: M_l}; retiming does not change them.
 
     Raises
     ------
@@ -66,6 +68,8 @@ def staleness(dfg):
     result = {}
     for layer in _layers(dfg):
         F, G, U = (f"{kind}{layer}" for kind in "FGU")
+        if _is_product(dfg, layer):
+            continue
         for edge in ((G, U), (U, F), (U, U)):
             if edge not in delays:
                 raise ValueError(f"there is no edge {edge[0]} -> {edge[1]}; the graph must be a backprop graph")
@@ -73,6 +77,11 @@ def staleness(dfg):
             raise ValueError(f"edge {U} -> {U} has {delays[U, U]} delays; staleness is that of one run, with 1")
         result[layer] = delays[G, U] + delays[U, F] + place[G] - place[F] - 1
     return result
+
+
+def _is_product(dfg, layer):
+    """Whether a layer has no weights: neither G nor U."""
+    return f"G{layer}" not in dfg.index and f"U{layer}" not in dfg.index
 
 
 def _layers(dfg):
@@ -139,19 +148,20 @@ def stash(dfg, sizes=None, *, batch=1, bytes_per_element=4):
     2 2 2 2
     3 0 0 0
     """
-    late, delays, reads = staleness(dfg), {(u, v): w for u, v, w in dfg.edges}, {}
+    late, layers, delays, reads = staleness(dfg), _layers(dfg), {(u, v): w for u, v, w in dfg.edges}, {}
     for u, v, _ in dfg.edges:
         if v[0] == "F" and u[0] != "U":
             reads[v] = u
-    weight_bytes, input_bytes = _layer_bytes(sizes, len(late), batch, bytes_per_element)
+    weight_bytes, input_bytes = _layer_bytes(sizes, len(layers), batch, bytes_per_element)
     result = []
-    for layer, stale in late.items():
+    for layer in layers:
         F, G, U = (f"{kind}{layer}" for kind in "FGU")
         readers = (delays.get((U, f"delta{layer}{part}"), 0) for part in ("", "'", "''"))
-        weights = max(0, *(w - delays[U, F] for w in readers))
-        activations = delays[reads[F], G] - delays[reads[F], F]
+        weights = max(0, *(w - delays[U, F] for w in readers)) if layer in late else 0
+        users = (G, *(f"delta{layer}{part}" for part in ("", "'", "''") if layer not in late))
+        activations = max(delays.get((reads[F], user), 0) for user in users) - delays[reads[F], F]
         sized = () if sizes is None else (weights * weight_bytes[layer - 1], activations * input_bytes[layer - 1])
-        result.append(Stash(layer, stale, weights, activations, *sized))
+        result.append(Stash(layer, late.get(layer), weights, activations, *sized))
     return tuple(result)
 
 
@@ -193,7 +203,7 @@ def tensor_bytes(dfg, network, *, batch=1, bytes_per_element=4):
     if not isinstance(network, Network):
         raise ValueError(f"network is a {type(network).__name__}; give the Network of the graph")
     activation = whole_number(batch, "batch") * whole_number(bytes_per_element, "bytes_per_element")
-    of_node = {name: activation * c * h * w for name, (c, h, w) in network.shapes.items()}
+    of_node = {name: activation * math.prod(shape) for name, shape in network.shapes.items()}
     result = {}
     for name in dfg.nodes:
         kind, place = operation(name)

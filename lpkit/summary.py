@@ -107,7 +107,7 @@ def saturation(network, array_size, *, reading="plain", batch=32):
     read = named_reading(reading)
     cost = costs(network, Array(array_size, array_size, read.dataflow), batch=batch, **read.choices())
     sure = optimal(cost, 1).certificate
-    return {"reading": reading, "network": network, "array": f"{array_size}x{array_size}",
+    return {"reading": reading, "network": getattr(network, "name", network), "array": f"{array_size}x{array_size}",
             "PipeDream limit": cost.total / int(cost.work.max()),
             "LayerPipe limit": cost.total / float(sure.saturation_period), "reached at": sure.saturates_at,
             "paper's rule": cost.total / int((cost.F + cost.G).max())}

@@ -142,7 +142,7 @@ def _once(line):
             once["send delta", l + 1, k] = (k + 1, _transfer(line, k, size))
     for l, (target, amount) in moved.items():
         share, k = ratio(amount, costs.delta[l - 1].item()), target - 1
-        once["send W", l, k] = (k, _transfer(line, k, math.ceil(share * int(costs.weight_bytes[l - 1]))))
+        once["send W", l, k] = (k, _transfer(line, k, math.ceil(share * int(costs.moved_bytes[l - 1]))))
         once["send delta''", l, k] = (target, _transfer(line, k, math.ceil(share * int(costs.input_bytes[l - 1]))))
     return once
 

@@ -121,7 +121,7 @@ def _tensors(plan):
             yield "delta", above, home, l + 1, (maker, l + 1, 0), _readers(costs, moved, l), left
     for l, (target, amount) in moved.items():
         home, share = plan.stage_of(l), ratio(amount, costs.delta[l - 1].item())
-        yield "W", home, target, l, ("F", l, 0), [("delta''", l, 0)], plain(share * int(costs.weight_bytes[l - 1]))
+        yield "W", home, target, l, ("F", l, 0), [("delta''", l, 0)], plain(share * int(costs.moved_bytes[l - 1]))
         if l == 1 or plan.stage_of(l - 1) == home:
             users = _readers(costs, moved, l - 1) if l > 1 else []
             size = plain(share * int(costs.input_bytes[l - 1]))

@@ -132,6 +132,12 @@ def test_a_report_only_where_nothing_else_is_asked_for(folder):
     assert [topology_report(s) for s in ("vgg16", folder / "net.csv", folder / "graph.txt")] == [None] * 3
 
 
+def test_the_sequence_of_a_transformer_is_an_option(answer):
+    found = answer("cost", "bert_base", "--sequence", 128, "--batch", 4)
+    assert layers_of(costs(network("bert_base", sequence=128), batch=4)) == found["rows"]
+    assert answer("plan", "gpt2", "--sequence", 64)["total"] == costs(network("gpt2", sequence=64)).total
+
+
 # ---- cost ---------------------------------------------------------------------------------------------------------
 
 
@@ -575,6 +581,10 @@ NAMES = [
     ("cost vgg16 --delta zero_inserts", "delta is 'zero_inserts'; did you mean 'zero_insert'?"),
     ("cost vgg16 --g-form c", "G is 'c'; Known: 'a', 'b'"),
     ("cost vgg16 --batching fold", "batching is 'fold'; did you mean 'folded'?"),
+    ("cost vgg16 --sequence 128", "an option of vgg16 is 'sequence'; Known: 'classes', 'size'"),
+    ("plan gpt2 --sequence many", "sequence is 'many'; it must be a whole number of at least 1"),
+    ("cost {}/net.csv --sequence 128", "sequence cannot be chosen of '{}/net.csv', a file; leave the option out"),
+    ("cost {}/conv.csv --sequence 128", "sequence cannot be chosen of '{}/conv.csv', a file; leave the option out"),
     ("cost vgg16 --layers convolution", "layers is 'convolution'; did you mean 'convolutions'?"),
     ("cost vgg16 --op H", "op is 'H'; Known: 'F', 'G', 'delta', 'all'"),
     ("cost vgg16 --dataflow os --convention scalesim_v1", "scalesim_v1 has no cycle count for dataflow 'os'"),

@@ -149,6 +149,27 @@ def test_networks_with_branches(name, processors):
     assert all(edge.delays == 0 for edge in inside)
 
 
+@pytest.mark.parametrize("name", ["bert_base", "gpt2"])
+def test_products_of_two_tensors_are_pipelined_without_gradients_of_their_own(name):
+    net = network(name, sequence=4, layers=2, width=8, heads=2)
+    stages = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4)  # the first cut parts scores and context
+    steps, S = derive(net, stages), stages_after(stages)
+    final, products = steps[-1].dfg, (4, 5, 12, 13)
+    assert staleness(final) == {layer: 2 * s for layer, s in enumerate(S, 1) if layer not in products}
+    assert delay_gradients(backprop_dfg(net), stages).registers() > backprop_dfg(net).registers()
+    kept = stash(final, net, batch=3)
+    assert [k.staleness for k in kept if k.layer in products] == [None] * 4
+    assert [k.activations for k in kept] == [2 * s for s in S]  # operands of a product wait for its delta
+    assert [k.weights for k in kept if k.layer in (4, 5)] == [0, 0] and kept[5].weights == 4
+    assert kept[3].activation_bytes == 6 * 3 * 4 * 2 * 4 * 8  # Q and K of 3 samples, 4 tokens and 8 channels
+    split = split_delta(final, 4, Fraction(1, 2))
+    assert staleness(split) == staleness(final) and [k.weights for k in stash(split)] == [k.weights for k in kept]
+    into = {part: {e.source: e.delays for e in split.edges if e.target == part} for part in ("delta4'", "delta4''")}
+    assert into == {"delta4'": {"delta5": 1, "F1": 6, "F2": 6}, "delta4''": {"delta5": 0, "F1": 5, "F2": 5}}
+    sizes = tensor_bytes(final, net, batch=3)
+    assert sizes["delta4"] == 3 * 4 * 2 * 4 * 8 and sizes["F4"] == 3 * 4 * 2 * 4 * 4
+
+
 def test_words_of_the_example():
     texts = [step.text for step in derive(3)]
     assert texts[0] == (

@@ -17,7 +17,9 @@ from lpkit.dfg import (
 )  # fmt: skip
 from lpkit.interop.bench import read_bench
 from lpkit.interop.dfg_files import from_networkx, read_json, to_networkx, write_json
-from lpkit.networks import GEMM_OPERATIONS, INPUT, Activation, Add, Concat, Conv, Network, Node, Pool, network
+from lpkit.networks import (
+    GEMM_OPERATIONS, INPUT, Activation, Add, Carried, Concat, Conv, MatMul, Network, Node, Pool, network,
+)  # fmt: skip
 
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "retiming.json").read_text())
@@ -153,46 +155,119 @@ def test_nothing_comes_back_to_what_does_not_learn():
 
 
 def scalar_gradients(net, weights):
-    """Derivatives of the sum of all outputs, where a layer multiplies a number by its weight and joins add: forward."""
+    """Derivatives of the sum of all outputs: a layer multiplies by its weight, joins add, products multiply: forward."""
     values = {INPUT: (1, np.zeros(len(weights), dtype=object))}
     layer = 0
-    for node in net.nodes:
-        parts = [values[source] for source in node.inputs]
-        value, slope = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    for node in net.nodes:  # what is carried along and reads one tensor twice is an operation of one tensor
+        inputs = dict.fromkeys(node.inputs) if isinstance(node.op, Carried) else node.inputs
+        parts = [values[source] for source in inputs]
+        if is_product(node.op):
+            (a, of_a), (b, of_b) = parts
+            value, slope = a * b, of_a * b + of_b * a
+        else:
+            value, slope = sum(part[0] for part in parts), sum(part[1] for part in parts)
         if isinstance(node.op, GEMM_OPERATIONS):
-            unit = np.array([int(index == layer) for index in range(len(weights))], dtype=object)
-            value, slope = value * weights[layer], slope * weights[layer] + unit * value
+            if not is_product(node.op):
+                unit = np.array([int(index == layer) for index in range(len(weights))], dtype=object)
+                value, slope = value * weights[layer], slope * weights[layer] + unit * value
             layer += 1
         values[node.name] = value, slope
     read = {source for node in net.nodes for source in node.inputs}
     return sum(values[node.name][1] for node in net.nodes if node.name not in read)
 
 
-def run_once(graph, weights):
-    """G of each layer when the graph is run for one iteration on the same numbers: backward."""
+def is_product(op):
+    return isinstance(op, MatMul) and not op.weights
+
+
+def run_once(graph, net, weights):
+    """G of each layer that has one, when the graph is run for one iteration on the same numbers: backward."""
     reads = {name: [u for u, v, w in graph.edges if v == name and not w] for name in graph.nodes}
+    products = {layer.index for layer in net.layers if is_product(layer.op)}
+    squares = {layer.index for layer, node in zip(net.layers, gemm_nodes(net)) if len(set(node.inputs)) == 1}
     values = {"X": 1, "T": 0}
     for name in execution_order(graph):
         kind, layer = operation(name)
-        forward = [values[s] for s in reads[name] if operation(s)[0] in ("X", "F", "add", "concat")]
+        operands = [s for s in reads[name] if operation(s)[0] in ("X", "F", "add", "concat", "carried")]
+        forward = [values[s] for s in operands]
+        made = f"F{layer}" if kind in ("G", "delta") else operands[0] if operands else None
         errors = [values[s] for s in reads[name] if operation(s)[0] in ("E", "delta", "sum")]
+        error = sum(e[made] if isinstance(e, dict) else e for e in errors)
         if kind == "E":
             values[name] = 1
-        elif kind in ("F", "add", "concat"):
+        elif kind == "F" and layer in products:
+            values[name] = np.prod(forward, dtype=object) ** (2 if layer in squares else 1)
+        elif kind == "delta" and layer in products:
+            others = [np.prod(forward[:i] + forward[i + 1 :], dtype=object) for i in range(len(forward))]
+            others = [2 * forward[0]] if layer in squares else others
+            values[name] = {operand: error * other for operand, other in zip(operands, others)}
+        elif kind in ("F", "add", "concat", "carried"):
             values[name] = sum(forward) * (weights[layer - 1] if kind == "F" else 1)
         elif kind in ("delta", "sum"):
-            values[name] = sum(errors) * (weights[layer - 1] if kind == "delta" else 1)
+            values[name] = error * (weights[layer - 1] if kind == "delta" else 1)
         elif kind == "G":
-            values[name] = sum(forward) * sum(errors)
+            values[name] = sum(forward) * error
         elif kind == "U":
             values[name] = 0
-    return [values[f"G{layer}"] for layer in range(1, len(weights) + 1)]
+    return [values.get(f"G{layer}", 0) for layer in range(1, len(weights) + 1)]
+
+
+def gemm_nodes(net):
+    return [node for node in net.nodes if isinstance(node.op, GEMM_OPERATIONS)]
 
 
 @pytest.mark.parametrize("name", ["lenet5", "resnet18", "resnet50", "mobilenet_v1", "unet"])
 def test_the_graph_of_a_network_yields_its_gradients(name):
     weights = list(range(2, 2 + len(network(name).layers)))
-    assert run_once(backprop_dfg(name), weights) == scalar_gradients(network(name), weights).tolist()
+    assert run_once(backprop_dfg(name), network(name), weights) == scalar_gradients(network(name), weights).tolist()
+
+
+def small(name):
+    return network(name, layers=2, width=8, heads=2, **({"size": 32} if name == "vit_b16" else {"sequence": 4}))
+
+
+def gated():
+    """A branch that scales another, a mask, a product of a tensor with itself, and one that learns nothing."""
+    dense, shape = MatMul(4, 4, 4), (4, 4, 1)
+    square = MatMul(4, 4, 4, weights=False)
+    return Network("gated", shape, (
+        Node("still", square, (INPUT, INPUT)), Node("a", dense, "still"), Node("gate", dense, "a"),
+        Node("sigmoid", Activation("sigmoid"), "gate"), Node("scaled", Carried("Mul", shape), ("a", "sigmoid")),
+        Node("masked", Carried("Add", shape), ("scaled", INPUT)), Node("square", square, ("masked", "masked")),
+        Node("swish", Carried("Mul", shape), ("square", "square")), Node("b", dense, "swish"),
+        Node("mix", square, ("b", "scaled")), Node("c", dense, "mix"),
+    ))  # fmt: skip
+
+
+def test_a_product_of_two_tensors_has_no_weights_and_hands_its_delta_to_both():
+    graph = backprop_dfg(small("gpt2"))
+    into = {name: [edge.source for edge in graph.edges if edge.target == name] for name in graph.nodes}
+    assert [name for name in ("G4", "U4", "G5", "U5") if name in into] == []
+    assert into["F4"] == ["F1", "F2"] and into["F5"] == ["F4", "F3"]
+    assert into["delta5"] == ["delta6", "F4", "F3"] and into["delta4"] == ["delta5", "F1", "F2"]
+    assert into["G3"] == ["X", "delta5"] and into["G1"] == into["G2"] == ["X", "delta4"]
+
+
+def test_what_a_carried_operation_of_several_tensors_hands_back_is_a_sum():
+    graph = backprop_dfg(gated())
+    into = {name: [edge.source for edge in graph.edges if edge.target == name] for name in graph.nodes}
+    assert "delta1" not in into and "G1" not in into and into["F1"] == ["X"]
+    assert into["carried:scaled"] == ["F2", "F3"] and into["carried:masked"] == ["carried:scaled", "X"]
+    assert into["sum:scaled"] == ["delta6", "sum:masked", "carried:scaled", "F2", "F3"]
+    assert into["sum:gate"] == ["sum:scaled", "F3"]  # a sigmoid lies between the two
+    assert into["delta4"] == ["delta5", "carried:masked"]  # of a product with itself
+
+
+@pytest.mark.parametrize("net", [*map(small, ("bert_base", "gpt2", "vit_b16")), gated()], ids=lambda net: net.name)
+def test_the_graph_of_a_network_with_products_yields_its_gradients(net):
+    weights = list(range(2, 2 + len(net.layers)))
+    assert run_once(backprop_dfg(net), net, weights) == scalar_gradients(net, weights).tolist()
+
+
+def test_products_alone_learn_nothing():
+    net = Network("still", (4, 4, 1), [Node("square", MatMul(4, 4, 4, weights=False), (INPUT, INPUT))])
+    with pytest.raises(ValueError, match="network 'still' has no layers that learn"):
+        backprop_dfg(net)
 
 
 def test_operation_names():

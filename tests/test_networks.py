@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpkit import builtin, graph, networks, operations
+from lpkit import builtin, graph, networks, operations, transformers
 from lpkit.costs import costs
 from lpkit.networks import (
     NETWORKS,
@@ -56,10 +56,14 @@ PARAMETERS = {  # torchvision's models of the same names; MobileNet and U-Net: t
     "resnet152": 60_192_808,
     "mobilenet_v1": 4_231_976,
     "unet": 31_037_698,
+    "bert_base": 109_482_240,  # the released uncased model with its pooler
+    "gpt2": 124_439_808,  # the released model, its tied table counted once
+    "vit_b16": 86_567_656,
 }
-GIGA_MACS = {"vgg16": 15.47, "resnet50": 4.09, "alexnet": 0.71, "mobilenet_v1": 0.569, "resnet18": 1.81, "vgg11": 7.61}
+GIGA_MACS = {"vgg16": 15.47, "resnet50": 4.09, "alexnet": 0.71, "mobilenet_v1": 0.569, "resnet18": 1.81, "vgg11": 7.61,
+             "vit_b16": 17.56}  # fmt: skip
 LAYER_COUNTS = {"resnet18": 21, "resnet34": 37, "resnet50": 54, "resnet101": 105, "resnet152": 156, "vgg19": 19,
-                "mobilenet_v1": 28, "unet": 23, "sample4": 4}  # fmt: skip
+                "mobilenet_v1": 28, "unet": 23, "sample4": 4, "bert_base": 97, "gpt2": 97, "vit_b16": 98}  # fmt: skip
 
 
 # ---- the built-in networks against what is published
@@ -145,6 +149,15 @@ def test_options_of_the_builtins():
     assert networks.lenet5(classes=26).shapes["output"] == (26, 1, 1)
 
 
+def test_options_by_name_are_those_of_the_function():
+    assert network("VGG16", classes=10, size=32) == networks.vgg16(classes=10, size=32)
+    assert network("gpt2", sequence=64) == networks.gpt2(sequence=64)
+    with pytest.raises(ValueError, match="an option of vgg16 is 'sequence'; Known: 'classes', 'size'"):
+        network("vgg16", sequence=128)
+    with pytest.raises(ValueError, match="an option of bert_base is 'sequenze'; did you mean 'sequence'"):
+        network("bert_base", sequenze=128)
+
+
 def test_the_largest_network_is_built_quickly():
     def seconds():
         start = time.perf_counter()
@@ -153,6 +166,110 @@ def test_the_largest_network_is_built_quickly():
         return time.perf_counter() - start
 
     assert min(seconds() for _ in range(5)) < 0.1  # 0.02 s on a free processor
+
+
+# ---- transformers
+
+LARGER = {  # parameters of the released models
+    ("bert_base", 24, 1024, 16): 335_141_888,
+    ("gpt2", 24, 1024, 16): 354_823_168,
+    ("gpt2", 36, 1280, 20): 774_030_080,
+    ("gpt2", 48, 1600, 25): 1_557_611_200,
+    ("vit_b16", 24, 1024, 16): 304_326_632,
+}
+
+
+@pytest.mark.parametrize("case", LARGER)
+def test_larger_transformers_have_the_published_parameters(case):
+    name, layers, width, heads = case
+    assert network(name, layers=layers, width=width, heads=heads).parameters == LARGER[case]
+
+
+def transformer_macs(layers, width, tokens):
+    """By hand: of each token, 4 products of width^2 in attention and 8 after it, and width of each pair, twice."""
+    return layers * (12 * tokens * width**2 + 2 * tokens**2 * width)
+
+
+@pytest.mark.parametrize("tokens", [1, 128, 384, 1024])
+def test_macs_of_transformers_by_hand(tokens):
+    def macs(net):
+        return sum(layer.macs() for layer in net.layers)
+
+    assert macs(networks.bert_base(sequence=tokens)) == transformer_macs(12, 768, tokens) + 768**2
+    assert macs(networks.gpt2(sequence=tokens)) == transformer_macs(12, 768, tokens) + tokens * 768 * 50257
+    patches = 196 * 768 * 3 * 16**2
+    assert macs(networks.vit_b16(size=224, classes=10)) == transformer_macs(12, 768, 197) + patches + 7680
+
+
+def test_macs_of_transformers_against_published_operations():
+    operations = {tokens: 2 * sum(layer.macs() for layer in networks.bert_base(sequence=tokens).layers)
+                  for tokens in (128, 512)}  # fmt: skip
+    assert operations[128] == pytest.approx(22.5e9, rel=0.01)  # MobileBERT, arXiv:2004.02984, Table 4: 22.5 B
+    # counted product by product in public notebooks on GPT-2: 291,648,307,200 operations, head included
+    assert 2 * sum(layer.macs() for layer in networks.gpt2().layers) == 291_648_307_200
+
+
+def test_the_products_of_a_block():
+    layers = {layer.name: layer for layer in networks.bert_base(sequence=128).layers}
+    one = {name.partition(".")[2]: gemms(layer, "F")[0] for name, layer in layers.items() if name.startswith("block7.")}
+    sizes = {name: (gemm.M, gemm.K, gemm.N, gemm.count) for name, gemm in one.items()}
+    assert sizes == {
+        **dict.fromkeys(("query", "key", "value", "output"), (128, 768, 768, 1)),
+        "scores": (128, 64, 128, 12), "context": (128, 128, 64, 12),
+        "fc1": (128, 768, 3072, 1), "fc2": (128, 3072, 768, 1),
+    }  # fmt: skip
+    deltas = gemms(layers["block7.context"], "delta", batch=2)
+    assert [(g.M, g.K, g.N, g.count) for g in deltas] == [(128, 64, 128, 24), (128, 128, 64, 24)]
+    assert gemms(layers["block7.context"], "G") == ()
+
+
+def test_cuts_of_a_block_by_hand():
+    wide, scores = 1024 * 768, 12 * 1024 * 1024
+    gpt2 = networks.gpt2()  # a norm sits with the layer before it, so that between blocks the sum and its norm cross
+    beside_the_sum = [wide, 2 * wide, 3 * wide, 3 * wide, scores + wide, wide, wide, 4 * wide, wide]
+    assert gpt2.cut_elements[7:16] == tuple(wide + other for other in beside_the_sum)
+    assert networks.bert_base().cut_elements[7] == 512 * 768  # its next block reads nothing but the norm
+    assert [layer.first_consumer for layer in gpt2.layers[:8]] == [4, 4, 5, 5, 6, 7, 8, 9]
+
+
+def test_the_shared_table_of_gpt2_is_counted_once_at_the_head():
+    net = networks.gpt2()
+    by_name = {node.name: node for node in net.nodes}
+    assert by_name["embeddings"].op.parameters == 0 and net.layers[-1].weights == 50257 * 768
+
+
+def test_longer_sequences_get_longer_tables_and_shorter_ones_keep_theirs():
+    parameters = {tokens: networks.bert_base(sequence=tokens).parameters for tokens in (16, 512, 600)}
+    assert parameters[16] == parameters[512] == parameters[600] - 88 * 768
+    assert networks.gpt2(sequence=1025).parameters == 124_439_808 + 768
+    assert networks.vit_b16(size=(224, 384)).shapes["positions"] == (14 * 24 + 1, 1, 768)
+
+
+TRANSFORMER_ERRORS = {
+    "sequence": (lambda: networks.bert_base(sequence=0), "sequence is 0; it must be a whole number from 1"),
+    "layers": (lambda: networks.gpt2(layers=1.5), "layers is 1.5; it must be a whole number from 1"),
+    "heads": (lambda: networks.gpt2(heads=7), "heads is 7, no divisor of the width 768; choose a divisor"),
+    "size": (lambda: networks.vit_b16(size=225), "size is 225; the sides must be multiples of 16, the side of a patch"),
+}
+
+
+@pytest.mark.parametrize("case", TRANSFORMER_ERRORS)
+def test_errors_of_transformers(case):
+    wrong, message = TRANSFORMER_ERRORS[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        wrong()
+
+
+def test_the_first_delta_is_needed_where_a_table_before_it_learns():
+    for name, unneeded in (("bert_base", []), ("gpt2", []), ("vit_b16", ["patches"]), ("resnet18", ["conv1"])):
+        found = costs(name, "32x32", batch=1)
+        assert [layer for layer, delta in zip(found.layers, found.delta) if delta == 0] == unneeded
+
+
+@pytest.mark.parametrize("name", transformers.__all__)
+def test_the_form_of_file_refuses_transformers(name, tmp_path):
+    with pytest.raises(ValueError, match="this form of file cannot hold; keep the model file, or the built-in name"):
+        write_csv(network(name), tmp_path / "n.csv")
 
 
 # ---- independent re-counts
@@ -462,7 +579,7 @@ def test_errors(case):
 # ---- files
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", builtin.__all__)
 def test_round_trip_of_every_builtin(name, tmp_path):
     net = network(name)
     assert read_csv(write_csv(net, tmp_path / "n.csv")) == net

@@ -14,6 +14,8 @@ from scipy.optimize import LinearConstraint, milp
 from lpkit.algorithm1 import _strict
 from lpkit.chains import movable
 from lpkit.costs import Costs
+from lpkit.costs import costs as costs_of
+from lpkit.networks import network
 from lpkit.partition import (
     PLANNERS,
     Plan,
@@ -322,6 +324,21 @@ def test_communication_counts_both_ways():
     assert (paper.mandatory, paper.additional, paper.total_mandatory) == ((60, 100), (25, 100), 160)
     # Layer 3 is alone on its stage: its result goes straight to stage 1, in place of part of the mandatory error.
     assert (full.weights, full.results, full.total_additional) == ((25, 100), (Fraction(5, 2), 0), Fraction(255, 2))
+
+
+def test_a_moved_product_of_two_tensors_takes_its_operands_along():
+    net = network("gpt2", sequence=4, layers=1, width=8, heads=2)
+    found = costs_of(net, "8x8", batch=3)
+    tensor = 3 * 4 * 8 * 4  # bytes of Q, K or V, and by chance of all scores
+    assert found.weight_bytes[2:5].tolist() == [256, 0, 0]
+    assert found.moved_bytes[2:5].tolist() == [256, 2 * tensor, 2 * tensor]
+    half = int(found.delta[3]) // 2
+    by_hand = Plan("by hand", found, 2, (4, 9), ((4, 1, 2, half),))
+    assert check_plan(by_hand) == ()
+    share = Fraction(half, int(found.delta[3]))
+    assert communication(by_hand).additional == (share * 2 * tensor,)
+    assert communication(by_hand, "full").additional == (2 * share * 2 * tensor,)
+    assert movable(found, threshold=2 * tensor)[3] and not movable(found, threshold=2 * tensor - 1)[3]
 
 
 def test_equal_periods_prefer_fewer_stages():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lpkit import paths
-from lpkit.compare import Difference, compare_tables, differences, strays
+from lpkit.compare import Difference, compare_tables, differences, same_pictures, strays
 from lpkit.execute import Outcome, Task, execute
 from lpkit.notebooks import KERNELSPEC, missing, normalise, notebook_ids, notebook_text, read_notebook, title
 from lpkit.parameters import parameters, values
@@ -395,7 +395,7 @@ def test_results_are_delivered_with_their_manifest(ran):
     assert sorted(path.name for path in (root / "figures").iterdir()) == ["a.md", "manifest.json"]
     entry = json.loads((root / "figures/manifest.json").read_text())["a"]
     assert entry["notebook"] == "a" and entry["parameters"] == values("a", {}, root=root)
-    assert sorted(entry["versions"]) == ["lpkit", "matplotlib", "numpy", "python"]
+    assert sorted(entry["versions"]) == ["lpkit", "matplotlib", "numpy", "pillow", "python"]
 
 
 def test_committed_notebook_is_executed_and_normal(ran):
@@ -717,6 +717,46 @@ def test_files_missing_on_either_side(tmp_path):
     assert list(strays(tmp_path / "root")) == [
         Difference("left", "data/results/left.csv", "", "there", "no notebook makes it")
     ]
+
+
+def picture_of(folder, width, **change):
+    """What the runner leaves of a notebook `a` with a table, whatever its numbers, and a picture of that width."""
+    table = {"x": [1, 2]}
+    figure = drawing()
+    figure.set_size_inches(width, 2)
+    publish("a", figure, table=table, caption="c", folder=folder)
+    fragment = folder / "figures/a.json"
+    entry = {"notebook": "a", "parameters": {}} | json.loads(fragment.read_text()) | change
+    fragment.unlink()
+    (folder / "figures/manifest.json").write_text(json.dumps({"a": entry}))
+    return entry
+
+
+def test_pictures_of_the_same_data_and_versions_are_compared_byte_for_byte(tmp_path):
+    root, here = tmp_path / "root", tmp_path / "here"
+    picture_of(root, 3), picture_of(here, 3)
+    assert same_pictures("a", root, here) == ["figures/a.svg", "figures/a.png"]
+    assert list(differences("a", root, here)) == []
+    picture_of(here, 4)
+    found = [(d.file, d.where) for d in differences("a", root, here)]
+    assert found == [(f"figures/a.{kind}", "bytes, though data and versions are the same") for kind in ("svg", "png")]
+
+
+@pytest.mark.parametrize("change", [{"versions": {"matplotlib": "1.0"}}, {"measured": True}, {"results_sha256": None}])
+def test_other_pictures_may_differ(tmp_path, change):
+    root, here = tmp_path / "root", tmp_path / "here"
+    picture_of(root, 3, **change), picture_of(here, 4, **change if "versions" not in change else {})
+    assert same_pictures("a", root, here) == []
+    files = {d.file for d in differences("a", root, here)}
+    assert not files & {"figures/a.svg", "figures/a.png"}
+
+
+def test_the_manifest_speaks_of_the_committed_pictures(tmp_path):
+    root, here = tmp_path / "root", tmp_path / "here"
+    picture_of(root, 3), picture_of(here, 3)
+    (root / "figures/a.png").write_bytes(b"edited")
+    said = [str(d) for d in differences("a", root, here)]
+    assert said[-1] == "a: figures/manifest.json, a: committed another png_sha256, here that of figures/a.png"
 
 
 def test_parameters_of_the_committed_results(tmp_path):

@@ -282,6 +282,7 @@ def test_saturation_is_where_the_exact_plans_stop_improving(name, reading):
     assert math.isclose(found["PipeDream limit"], pipedream(cost, len(cost)).speedup, rel_tol=1e-12)
     assert math.isclose(found["paper's rule"], cost.total / max((cost.F + cost.G).tolist()), rel_tol=1e-12)
     assert (found["reading"], found["network"], found["array"]) == (reading, name, "64x64")
+    assert saturation(network(name), 64, reading=reading, batch=16) == found
 
 
 @pytest.mark.parametrize("values, options, at", [

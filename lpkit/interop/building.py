@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lpkit.checks import short, shown
 from lpkit.graph import INPUT
@@ -24,6 +24,7 @@ class Builder:
     node_of: dict = field(default_factory=dict)  # tensor -> node of the network
     fixed: dict = field(default_factory=dict)  # tensor that is a weight, or made of weights alone -> the weight
     counted: set = field(default_factory=set)  # weights already counted as parameters
+    tables: dict = field(default_factory=dict)  # of these, weights that no layer has counted -> (place of node, size)
     taken: dict = field(default_factory=dict)  # names of nodes
 
     def append(self, wanted, op, inputs, shape):
@@ -51,12 +52,28 @@ class Builder:
         inputs = [self.node_of[key] for key in keys]
         if len(inputs) == 1 and getattr(op, "weights", True) is False:
             inputs *= 2  # a tensor times itself
-        self.counted.update(weights)
+        for weight in weights:
+            self._take_over(weight)
         stated, shape = self.sample.shape(sizes), output_shape(op, *(self.shapes[name] for name in inputs))
         if math.prod(stated) != math.prod(shape):
             raise ValueError(f"it makes {shown(shape)}, but the model states {shown(stated)}")
         module = next((module for module in map(module_of, weights) if module), None)
         return self.append(module or wanted, op, inputs, shape)
+
+    def learned(self, weight, size):
+        """How many numbers of a weight the next node adds to the parameters: `size`, but none of one counted before."""
+        if weight in self.counted:
+            return 0
+        self.counted.add(weight)
+        self.tables[weight] = (len(self.nodes), size)
+        return size
+
+    def _take_over(self, weight):
+        """Count a weight with the layer to come, and no longer with an operation that shares it, such as a look-up."""
+        self.counted.add(weight)
+        place, size = self.tables.pop(weight, (None, 0))
+        if size and isinstance(op := self.nodes[place].op, Carried):
+            self.nodes[place] = replace(self.nodes[place], op=replace(op, parameters=op.parameters - size))
 
     def attention(self, wanted, ops, inputs):
         """Add scores = query x key, their softmax (which reads any further inputs), and its product with value."""

@@ -160,9 +160,8 @@ def _learned(walk, node):
     count = 0
     for name, origin in new.items():
         size = math.prod(walk.sizes.get(name, ()))
-        if origin not in walk.counted and walk.types.get(name) in FLOATS and size > 1:
-            count += size
-            walk.counted.add(origin)
+        if walk.types.get(name) in FLOATS and size > 1:
+            count += walk.learned(origin, size)
     return count
 
 

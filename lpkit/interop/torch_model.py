@@ -179,7 +179,6 @@ def _learned(build, step, read):
     count = 0
     for ref in read:
         origin = build.fixed.get(ref.key)
-        if origin and origin not in build.counted and ref.learned and math.prod(ref.dims) > 1:
-            build.counted.add(origin)
-            count += math.prod(ref.dims)
+        if origin and ref.learned and math.prod(ref.dims) > 1:
+            count += build.learned(origin, math.prod(ref.dims))
     return count

@@ -10,6 +10,7 @@ from pathlib import Path
 from lpkit.checks import shown, write_all
 from lpkit.interop.torch_schedule import is_flushed, to_torch_csv, torch_actions
 from lpkit.jsonfile import exact, to_text
+from lpkit.networks import MatMul
 from lpkit.plans import plain, ratio
 from lpkit.timeline import moved_work
 
@@ -24,15 +25,18 @@ FLUSHED = "the updates after each mini-batch, and the weight versions they make:
 
 
 def input_channels(network):
-    """{layer: input channels} of a `lpkit.networks.Network`, for `to_shift`.
+    """{layer: input channels} of a `lpkit.networks.Network`, for `to_shift`; no entry for a product of two tensors.
 
     Examples
     --------
     >>> from lpkit.networks import network
     >>> input_channels(network("sample4"))["conv2"]
     32
+    >>> input_channels(network("bert_base"))["block1.fc2"]
+    3072
     """
-    return {layer.name: layer.in_shape[0] for layer in network.layers}
+    return {layer.name: layer.op.K if isinstance(layer.op, MatMul) else layer.in_shape[0]
+            for layer in network.layers if layer.weights}
 
 
 def to_shift(timeline, *, channels=None):
