@@ -55,8 +55,8 @@ def profile_periods(profiles=PROFILES, splits=SPLITS, *, granularity="fused", pr
         raise ValueError("there is nothing to plan; give at least one profile, split and processor count")
     chains = [to_costs(read_profile(name), granularity=granularity, split_backward=split, array=array)
               for name, split in pairs]
-    heads = [dict(profile=name, granularity=granularity, layers=len(chain), split=split,
-                  delta=float(chain.delta.sum()) / chain.total) for (name, split), chain in zip(pairs, chains)]
+    heads = [{"profile": name, "granularity": granularity, "layers": len(chain), "split": split,
+              "delta": float(chain.delta.sum()) / chain.total} for (name, split), chain in zip(pairs, chains)]
     return pd.DataFrame([head | _periods(chain, p) for head, chain in zip(heads, chains) for p in counts])
 
 
@@ -75,7 +75,8 @@ def period_table(periods):
 
     Examples
     --------
-    >>> period_table(profile_periods("vgg16", ["half", 0], processors=[2, 7])).round(3)  # doctest: +NORMALIZE_WHITESPACE
+    >>> periods = profile_periods("vgg16", ["half", 0], processors=[2, 7])
+    >>> period_table(periods).round(3)  # doctest: +NORMALIZE_WHITESPACE
                                   2        7  mean ratio  largest ratio
     profile planner
     vgg16   PipeDream       377.045  178.671         NaN            NaN
@@ -121,7 +122,7 @@ def granularity_speedups(profiles=PROFILES, *, processors=12, split_backward="ha
     {'PipeDream fused': 3.764, 'PipeDream nodes': 4.216, 'PipeDream states': 4.216,
     'LayerPipe fused': 5.512, 'LayerPipe nodes': 6.538}
     """
-    options = dict(processors=[processors], array=array)
+    options = {"processors": [processors], "array": array}
     tables = {kind: profile_periods(profiles, [split_backward], granularity=kind, **options).set_index("profile")
               for kind in ("fused", "nodes")}
     totals = {name: to_costs(read_profile(name)).total for name in several(profiles)}

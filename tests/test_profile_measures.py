@@ -74,10 +74,10 @@ def test_processors_without_a_layer_are_idle(periods):
 
 
 def test_what_a_layer_is():
-    # 4.216 and 11.56: recorded from PipeDream's optimizer; 3.764 from the table above, 672.5 / 178.7.
+    # 4.216 and 11.56: recorded from PipeDream's optimizer; 3.764 and 5.512: 672.5 over periods of the table above.
     found = granularity_speedups(["vgg16", "resnet50"]).round(3)
     assert found["PipeDream states"].tolist() == [4.216, 11.562]
-    assert found.loc["vgg16", ["PipeDream fused", "PipeDream nodes", "LayerPipe fused"]].tolist() == [3.764, 4.216, 5.512]
+    assert found.loc["vgg16"].tolist() == [3.764, 4.216, 4.216, 5.512, 6.538]
     assert found.loc["resnet50", "LayerPipe fused"] < found.loc["resnet50", "PipeDream states"]
 
 

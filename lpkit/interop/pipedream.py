@@ -206,8 +206,8 @@ def _node_line(o, before):
     line = f"{o.id} -- {o.operation} -- " + ", ".join(f"{field}={value}" for field, value in zip(FIELDS, values))
     parts = line.strip().split(" -- ")
     if line.splitlines() != [line] or [part.strip() for part in parts[:-1]] != [o.id, o.operation]:
-        raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: id and description must "
-                         "be text of one line without ' -- ' and without blanks at the ends")
+        raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: id and description "
+                         "must be text of one line without ' -- ' and without blanks at the ends")
     if o.id in before:
         raise ValueError(f"the id {shown(o.id)} stands for two operations; ids must differ")
     for name in o.inputs:
@@ -225,7 +225,8 @@ def _stage_ids(graph, stages):
         if name not in names:
             raise unknown_name(name, f"an operation of stage {number}", sorted(names))
         if found[name] != number:
-            raise ValueError(f"the operation {shown(name)} is in the stages {number} and {found[name]}; it must be in one")
+            raise ValueError(f"the operation {shown(name)} is in the stages {number} and {found[name]}; "
+                             "it must be in one")
     for o in graph.operations:
         found.setdefault(o.id, max((found.get(name, 0) for name in o.inputs), default=0))
     return found

@@ -11,14 +11,13 @@ from lpkit.checks import choice, shown
 from lpkit.costs import Costs
 from lpkit.interop.pipedream_graph import whole_graph
 from lpkit.interop.pipedream_split import delta_times, has_weights, layer_name
-from lpkit.systolic import Array
 
 __all__ = ["stage_operations", "to_costs"]
 
 LARGEST = 2**63 - 1024  # bytes of a layer or cut: what 64 bits hold, also as the nearest float
 
 
-def to_costs(graph, *, granularity="fused", split_backward="half", array=Array(32, 32), first_layer_delta=False):
+def to_costs(graph, *, granularity="fused", split_backward="half", array="32x32", first_layer_delta=False):
     """Costs of a profile for the planners, in ms; a linear order of its operations (that of their ids).
 
     Parameters
@@ -33,7 +32,7 @@ def to_costs(graph, *, granularity="fused", split_backward="half", array=Array(3
         tell the product (see `forward_gemm`); or that share. The backward time of everything else stays where it is and
         counts as G. Or own shares, of the operation that leads a layer, whatever it is: a mapping from its id or the
         layer's name, half where not named; or a sequence of L numbers.
-    array : lpkit.systolic.Array or str
+    array : str or lpkit.systolic.Array
         For ``"by_gemm"``; the products are those of `lpkit.systolic.gemms` without options.
     first_layer_delta : bool
         Whether a layer before which nothing learns computes the error of the network's input; its backward time is all

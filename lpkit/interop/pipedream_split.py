@@ -109,7 +109,8 @@ def _by_name(heads, split):
 
 def _by_place(heads, split):
     if getattr(split, "ndim", 1) != 1 or len(split) != len(heads):
-        raise ValueError(f"split_backward is {shown(split)}; as a sequence it must be {len(heads)} numbers, one a layer")
+        raise ValueError(f"split_backward is {shown(split)}; as a sequence it must be {len(heads)} numbers, one a "
+                         "layer")
     return [_fraction(value, layer_name(o)) * o.backward for value, o in zip(split, heads)]
 
 
