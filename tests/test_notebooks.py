@@ -21,7 +21,7 @@ from lpkit.parameters import parameters, values
 
 IDS = notebook_ids()
 WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "pprs_beyond", "sensitivity", "retiming_playground", "stale_training",
-                  "torch_pipeline", "transformers"}
+                  "torch_pipeline", "transformers", "measured_profiles"}
 WITHOUT_RESULTS = {"00_index", "explorer", "pprs_explorer"}
 MOST_CODE_CELLS = 8
 MOST_LINES = 12
@@ -47,6 +47,7 @@ VARIATIONS = {
     "lp_fig5_timelines": {"difference": 4},
     "lp_fig6_schedules": {"processors": 2, "larger": "sample4", "larger_processors": 2, "mini_batches": 16},
     "retiming_playground": {"graph": "biquad"},
+    "measured_profiles": {"profiles": ["vgg16"], "splits": ["half"], "processors": [2, 3]},
     "torch_pipeline": {"shifts": [0.0, 0.5], "micro_batches": 2, "repeats": 1},
     "pprs_fig1_computation_graph": {"samples": 3},
     "pprs_fig3_adversarial": {"depths": [4]},

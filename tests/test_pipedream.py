@@ -9,12 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lpkit.interop.pipedream import PROFILES, Graph, Operation, read_graph, read_profile, to_costs, write_profile
+from lpkit.interop.pipedream import (
+    PROFILES,
+    Graph,
+    Operation,
+    read_graph,
+    read_profile,
+    to_costs,
+    write_graph,
+    write_profile,
+)  # fmt: skip
+from lpkit.interop.pipedream_costs import stage_operations
 from lpkit.interop.pipedream_states import straight_pipeline
-from lpkit.partition import optimal, pipedream
+from lpkit.partition import Plan, optimal, pipedream
 from lpkit.sources import kind_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "pipedream_runs.json").read_text())
+FOLDER = Path(__file__).parents[1] / "data" / "profiles"
 BESIDE = Path(__file__).parents[2] / "shared" / "golden" / "pipedream"
 NODE = "node1 -- ReLU -- forward_compute_time=1, backward_compute_time=2, activation_size=[3; 4], parameter_size=0"
 LONG = "z" * 5000
@@ -42,6 +53,18 @@ def test_shipped_profile_equals_the_original(name):
     if not path.exists():
         pytest.skip("the original graph.txt files are not beside this checkout")
     assert read_graph(path).operations == read_profile(name).operations
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_written_original_is_read_alike(name, tmp_path):
+    path = BESIDE / f"{name}.graph.txt"
+    if not path.exists():
+        pytest.skip("the original graph.txt files are not beside this checkout")
+    original = path.read_text()
+    copy = write_graph(read_graph(path), tmp_path / "graph.txt")
+    assert read_graph(copy).operations == read_graph(path).operations
+    edges, others = ({line for line in text.splitlines() if line[0] == "\t"} for text in (original, copy.read_text()))
+    assert edges == others
 
 
 def test_a_chain_is_planned_alike_as_a_graph_and_as_costs():
@@ -98,12 +121,6 @@ def test_costs_of_a_branch():
     assert chain.unit == "ms"
 
 
-def test_ways_to_split_the_backward_time():
-    assert to_costs(BRANCH, split_backward="by_forward").delta.tolist() == [0, 4, 0]
-    assert to_costs(BRANCH, split_backward=0.25, first_layer_delta=True).delta.tolist() == [1, 1.5, 0.5]
-    assert to_costs(BRANCH, split_backward=0).total == to_costs(BRANCH).total
-
-
 def test_every_operation_as_a_layer():
     chain = to_costs(BRANCH, granularity="nodes")
     assert chain.work.tolist() == [5, 2, 8, 2, 0, 5]
@@ -131,6 +148,59 @@ def test_reader_of_graph_files(tmp_path):
 def test_profiles_survive_writing_and_reading(tmp_path):
     path = write_profile(replace(BRANCH, source="made up, batch 1"), tmp_path / "own.csv")
     assert read_profile(path) == Graph("own", BRANCH.operations, "made up, batch 1")
+
+
+def test_profiles_keep_every_digit(tmp_path):
+    first = Operation("a", "ReLU", 1000 / 3, 2e-300, 3, 0)
+    thirds = small(first, Operation("b", "Conv2d(1, 2)", 1e22, 12, 3, 4, ("a", "a")))
+    assert read_profile(write_profile(thirds, tmp_path / "own.csv")).operations == thirds.operations
+    assert read_graph(write_graph(thirds, tmp_path / "graph.txt")).operations == thirds.operations
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_shipped_profiles_are_as_they_would_be_written(name, tmp_path):
+    assert write_profile(read_profile(name), tmp_path / "own.csv").read_bytes() == (FOLDER / f"{name}.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_graphs_survive_writing_and_reading(name, tmp_path):
+    graph = read_profile(name)
+    stages = straight_pipeline(graph, 4)[1]
+    for path in (write_graph(graph, tmp_path / "graph.txt"), write_graph(graph, tmp_path / "graph.txt", stages=stages)):
+        assert read_graph(path).operations == graph.operations
+
+
+def test_text_of_a_written_graph(tmp_path):
+    graph = small(Operation("node1", "Input", 1.5, 0, 7, 0), Operation("node2", "View(-1)", 0, 0.25, 8, 0, ("node1",)))
+    assert write_graph(graph, tmp_path / "graph.txt").read_text() == (
+        "node1 -- Input -- forward_compute_time=1.5, backward_compute_time=0, activation_size=7, parameter_size=0\n"
+        "node2 -- View(-1) -- forward_compute_time=0, backward_compute_time=0.25, activation_size=8, parameter_size=0\n"
+        "\tnode1 -- node2\n"
+    )
+
+
+def test_stages_of_a_written_graph(tmp_path):
+    stages = stage_operations(BRANCH, Plan("by hand", to_costs(BRANCH), 2, ends=(1, 3)))
+    assert stages == (("n2", "n3"), ("n4", "n5", "n6", "n7"))
+    lines = write_graph(BRANCH, tmp_path / "graph.txt", stages=stages).read_text().splitlines()
+    assert [line[-1] for line in lines if " -- stage_id=" in line] == list("0001111")  # the input goes with the first
+
+
+def test_what_nobody_planned_stays_with_what_it_reads(tmp_path):
+    graph = small(*BRANCH.operations, Operation("n8", "__getitem__(1)", 0, 0, 1, 0, ("n7",)))
+    stages = straight_pipeline(graph, 2)[1]
+    assert "n8" not in {name for stage in stages for name in stage}
+    assert write_graph(graph, tmp_path / "graph.txt", stages=stages).read_text().splitlines()[7].endswith("stage_id=1")
+
+
+def test_stages_of_operations_follow_the_layers():
+    graph = read_profile("resnet50")
+    for granularity in ("fused", "nodes"):
+        found = optimal(to_costs(graph, granularity=granularity), 5)
+        stages = stage_operations(graph, found, granularity=granularity)
+        assert [name for stage in stages for name in stage] == [o.id for o in graph.operations[1:]]
+        heads = [name.split()[0] for name in found.costs.layers]
+        assert all(heads[layer - 1] in stage for stage, layers in zip(stages, found.stages) for layer in layers)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -199,6 +269,10 @@ def conv(number, activation, *inputs):
     return Operation(f"n{number}", "Conv2d", 1, 1, activation, 4, tuple(f"n{i}" for i in inputs))
 
 
+def written(*operations, **options):
+    return write_graph(small(*operations), Path("is not written"), **options)
+
+
 def star(rays):
     return small(conv(1, 1), *(conv(n, 1, 1) for n in range(2, rays + 2)))
 
@@ -220,7 +294,6 @@ def test_a_star_of_few_rays_has_one_state_for_each_set_of_them():
 @pytest.mark.parametrize("kind", [np.int64, np.float32, np.longdouble, Fraction])
 def test_numbers_of_other_kinds(kind):
     assert straight_pipeline(BRANCH, 2, bandwidth=kind(2)) == straight_pipeline(BRANCH, 2, bandwidth=2)
-    assert to_costs(BRANCH, split_backward=kind(1)).delta.tolist() == to_costs(BRANCH, split_backward=1).delta.tolist()
 
 
 def test_links_as_fast_and_as_slow_as_can_be():
@@ -242,11 +315,8 @@ def test_sizes_are_exact(tmp_path):
     (lambda: read_profile(10**5000), "profile is a whole number of about 5001 digits; Known: 'alexnet'"),
     (lambda: read_profile("vgg61"), "profile is 'vgg61'; did you mean 'vgg16'?"),
     (lambda: to_costs(BRANCH, granularity="coarse"), "granularity is 'coarse'; Known: 'fused', 'nodes'"),
-    (lambda: to_costs(BRANCH, split_backward="evenly"), "split_backward is 'evenly'; Known: 'half', 'by_forward'"),
-    (lambda: to_costs(BRANCH, split_backward=1.5), "split_backward is 1.5; as a number it must lie between 0 and 1"),
     (lambda: straight_pipeline(BRANCH, 0), "machines is 0; it must be a whole number from 1"),
     (lambda: straight_pipeline(BRANCH, 2, bandwidth=0), "bandwidth is 0; it must be a number of bytes per second"),
-    (lambda: to_costs(BRANCH, split_backward=10**5000), "split_backward is a whole number of about 5001 digits;"),
     (lambda: straight_pipeline(BRANCH, 2, bandwidth=-(10**5000)), "bandwidth is a whole number of about 5001 digits"),
     (lambda: straight_pipeline(PARTS, 2), "the profile 'small' falls into parts: no edge leads from 'n2' to 'n8'"),
     (lambda: to_costs(PARTS), "the profile 'small' falls into parts: no edge leads from 'n2' to 'n8'; give all edges"),
@@ -257,6 +327,17 @@ def test_sizes_are_exact(tmp_path):
     (lambda: to_costs(small(conv(1, 2**64))), "the outputs of layer 'n1 Conv2d' have 18446744073709551616 bytes"),
     (lambda: to_costs(small(replace(conv(1, 1), parameters=2**64))), "the weights of layer 'n1 Conv2d' have 184467"),
     (lambda: to_costs(small(BRANCH.operations[0])), "the profile 'small' has only inputs; there is nothing to plan"),
+    (lambda: written(replace(conv(1, 1), id="a -- b")), "the operation 'a -- b', 'Conv2d', cannot be written: id and"),
+    (lambda: written(replace(conv(1, 1), id="")), "the operation '', 'Conv2d', cannot be written: id and description"),
+    (lambda: written(replace(conv(1, 1), id="\ta")), "cannot be written: id and description must be text of"),
+    (lambda: written(replace(conv(1, 1), operation="a\nb")), "cannot be written: id and description must be"),
+    (lambda: written(replace(conv(1, 1), operation=LONG + " -- ")), "cannot be written: id and description must be"),
+    (lambda: written(conv(1, 1), conv(1, 1)), "the id 'n1' stands for two operations; ids must differ"),
+    (lambda: written(conv(1, 1, 2), conv(2, 1)), "the operation 'n1' reads 'n2', which is not before it; put"),
+    (lambda: written(conv(1, 1), stages=[["n1"], ["n2"]]), "an operation of stage 1 is 'n2'; Known: 'n1'"),
+    (lambda: written(conv(1, 1), stages=[["n1"], ["n1"]]), "the operation 'n1' is in the stages 0 and 1; it must be"),
+    (lambda: stage_operations(star(3), Plan("by hand", to_costs(BRANCH), 1, ends=(3,))),
+     "the plan is of 3 layers, not of the 4 that 'small' has as 'fused'; give a plan of its to_costs"),
 ])
 def test_what_is_wrong_with_a_call(call, message):
     with pytest.raises(ValueError) as error:

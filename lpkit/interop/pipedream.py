@@ -1,56 +1,27 @@
-"""Profiles measured with PipeDream: its ``graph.txt``, our own CSV of the same numbers, and costs for the planners.
+"""Profiles measured with PipeDream: its ``graph.txt`` and our own CSV of the same numbers, read and written.
 
 A profile is a directed graph of operations with forward and backward times in ms and sizes in bytes; backward is one
-number. `lpkit.interop.pipedream_states` plans such a graph as PipeDream does.
+number. `to_costs` makes costs for the planners of it, `lpkit.interop.pipedream_states` plans it as PipeDream does.
 Source: Narayanan et al., PipeDream (SOSP 2019), and the file format of github.com/msr-fiddle/pipedream (MIT licence).
 """
 
 import csv
 import math
-import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
-from itertools import accumulate
 from pathlib import Path, PurePath
 
-import numpy as np
-
-from lpkit.chains import python_number
-from lpkit.checks import choice, read_text, shown, unknown_name, write_atomically
-from lpkit.costs import Costs
+from lpkit.checks import read_text, shown, unknown_name, write_atomically
+from lpkit.interop.pipedream_costs import LARGEST, to_costs
+from lpkit.interop.pipedream_graph import Graph, Operation, in_order, whole_graph, without_inputs
 
 __all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_costs", "without_inputs",
-           "whole_graph", "write_profile"]
+           "whole_graph", "write_graph", "write_profile"]
 
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
 PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
 COLUMNS = ("id", "operation", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs")
-LARGEST = 2**63 - 1024  # bytes of a layer or cut: what 64 bits hold, also as the nearest float
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One node of a profile: times in ms, sizes in bytes of one mini-batch, `inputs` the ids of the nodes it reads."""
-
-    id: str
-    operation: str
-    forward: float
-    backward: float
-    activation: int
-    parameters: int
-    inputs: tuple = ()
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A profile: operations in an order in which each comes after its inputs."""
-
-    name: str
-    operations: tuple
-    source: str = ""
 
 
 def read_graph(path):
@@ -74,7 +45,7 @@ def read_graph(path):
             nodes[node["id"]] = node
     operations = {name: Operation(**node, inputs=tuple(inputs[name])) for name, node in nodes.items()}
     name = path.name.removesuffix(".txt").removesuffix("graph").removesuffix(".") or path.parent.name
-    return Graph(name, _ordered(operations, path.name), str(path.name))
+    return Graph(name, in_order(operations, path.name), str(path.name))
 
 
 def _node(line, where):
@@ -125,31 +96,6 @@ def _size(text, name):
     if total > LARGEST:
         raise ValueError(f"{name} is {shown(text)}; it must be a number of bytes of at most {LARGEST}")
     return total
-
-
-def _ordered(operations, name):
-    """Operations sorted by the number in their id, inputs first."""
-    ranks = {key: (int(re.sub(r"\D", "", key) or 0), key) for key in operations}
-    if not operations:
-        raise ValueError(f"{name!r} has no node; give at least one")
-    missing = {key: set(o.inputs) for key, o in operations.items()}
-    readers, ordered = defaultdict(set), []
-    for key, inputs in missing.items():
-        for source in inputs:
-            readers[source].add(key)
-    ready = [(ranks[key], key) for key, inputs in missing.items() if not inputs]
-    heapify(ready)
-    while ready:
-        key = heappop(ready)[1]
-        ordered.append(operations[key])
-        for reader in readers[key]:
-            missing[reader].discard(key)
-            if not missing[reader]:
-                heappush(ready, (ranks[reader], reader))
-    if len(ordered) < len(operations):
-        stuck = min((key for key, inputs in missing.items() if inputs), key=ranks.get)
-        raise ValueError(f"{name!r} has a cycle at or before {shown(stuck)}; a profile must not have one")
-    return tuple(ordered)
 
 
 def read_profile(path_or_name):
@@ -208,163 +154,79 @@ def _row(row, where, before):
 
 
 def write_profile(graph, path):
-    """Write `graph` as our own CSV."""
+    """Write `graph` as our own CSV; `read_profile` gives the same numbers back."""
     rows = [f"# {graph.source}", ",".join(COLUMNS)]
     for o in graph.operations:
         quoted = '"' + o.operation.replace('"', '""') + '"'
-        rows.append(f"{o.id},{quoted},{o.forward:g},{o.backward:g},{o.activation},{o.parameters},{' '.join(o.inputs)}")
+        rows.append(f"{o.id},{quoted},{_text(o.forward)},{_text(o.backward)},{o.activation},{o.parameters},"
+                    f"{' '.join(o.inputs)}")
     return write_atomically(path, "\n".join(rows) + "\n")
 
 
-def without_inputs(graph):
-    """Operations that PipeDream plans: no ``Input`` without inputs of its own, no ``__getitem__`` that nobody reads."""
-    dropped = {o.id for o in graph.operations if o.operation.startswith("Input") and not o.inputs}
-    read = {name for o in graph.operations if o.id not in dropped for name in o.inputs}
-    dropped |= {o.id for o in graph.operations if o.operation.startswith("__getitem__") and o.id not in read}
-    kept = [o for o in graph.operations if o.id not in dropped]
-    if not kept:
-        raise ValueError(f"the profile {graph.name!r} has only inputs; there is nothing to plan")
-    return tuple(replace(o, inputs=tuple(i for i in o.inputs if i not in dropped)) for o in kept)
+def _text(time):
+    """The shortest text that reads back as the same time."""
+    return str(float(time)).removesuffix(".0")
 
 
-def whole_graph(graph):
-    """As `without_inputs`; refuses a graph of several parts, which edges that were cut off leave behind."""
-    operations = without_inputs(graph)
-    neighbours = defaultdict(set)
-    for o in operations:
-        for name in o.inputs:
-            neighbours[o.id].add(name)
-            neighbours[name].add(o.id)
-    found, todo = {operations[0].id}, [operations[0].id]
-    while todo:
-        new = neighbours[todo.pop()] - found
-        found |= new
-        todo += new
-    for o in operations:
-        if o.id not in found:
-            raise ValueError(f"the profile {graph.name!r} falls into parts: no edge leads from {operations[0].id!r} to "
-                             f"{shown(o.id)}; give all edges, the file may have been cut off")
-    return operations
+def write_graph(graph, path, *, stages=()):
+    """Write `graph` as PipeDream's ``graph.txt``, whole or not at all; returns the path.
 
-
-def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_delta=False):
-    """Costs of a profile for the planners, in ms; a linear order of its operations (that of their ids).
+    `read_graph` gives the same operations back, in the order of the numbers in their ids. The file has no place for the
+    source of the numbers.
 
     Parameters
     ----------
     graph : Graph
-    granularity : {"fused", "nodes"}
-        ``"fused"``: a layer is an operation with weights (batch normalisation aside) and what follows up to the next;
-        ``"nodes"``: every operation is a layer.
-    split_backward : {"half", "by_forward"} or number from 0 to 1
-        How much of the backward time of an operation with weights is delta: half; all above the forward time (G then
-        takes as long as F); or that share. The backward time of everything else stays where it is and counts as G.
-    first_layer_delta : bool
-        Whether the first layer computes the error of the network's input; its backward time is all G if not.
+    path : str or path
+    stages : sequence of sequences of str, optional
+        Ids of the operations of each stage, as `straight_pipeline` and `stage_operations` give them: each node then has
+        a ``stage_id``, counted from 0. What is in none of them, as the inputs, which are not planned, is put with the
+        latest stage that it reads from, or with the first.
 
     Raises
     ------
     ValueError
-        If an argument is unknown, the graph falls into parts, or a size leaves 64 bits.
-
-    Examples
-    --------
-    >>> chain = to_costs(read_profile("vgg16"))
-    >>> len(chain), round(chain.total, 1), chain.layers[1], chain.delta[1].item()
-    (16, 672.5, 'node4 Conv2d', 56.665)
+        If an id or description would not be read back as it is, an operation reads one that is not before it, a stage
+        names an operation that is not there or in another stage, or the file cannot be written.
     """
-    choice(granularity, "granularity", ("fused", "nodes"))
-    share = _delta_of(split_backward)
-    operations = whole_graph(graph)
-    home, heads = _layers(operations, granularity)
-    forward, backward, delta = (np.zeros(len(heads)) for _ in range(3))
-    weights = [0] * len(heads)
-    for o in operations:
-        layer = home[o.id]
-        forward[layer] += o.forward
-        backward[layer] += o.backward
-        weights[layer] += o.parameters
-        if _leads(o) and (layer or first_layer_delta):
-            delta[layer] = share(o.forward, o.backward)
-    traffic = _traffic(graph, operations, home, heads)
-    names = tuple(f"{o.id} {o.operation.split('(')[0]}" for o in heads)
-    kinds = ("weights of", "inputs of", "outputs of", "tensors across the cut after")
-    for what, sizes in zip(kinds, (weights, *traffic)):
-        _fit(sizes, what, names)
-    return Costs(f"{graph.name}, measured ({granularity})", names, forward, backward - delta, delta, weights,
-                 *traffic, unit="ms", source=graph.source)
+    suffixes, known = dict.fromkeys((o.id for o in graph.operations), ""), set()
+    if stages:
+        suffixes = {name: f" -- stage_id={stage}" for name, stage in _stage_ids(graph, stages).items()}
+    nodes, edges = [], []
+    for o in graph.operations:
+        nodes.append(_node_line(o, known) + suffixes[o.id])
+        edges += [f"\t{name} -- {o.id}" for name in o.inputs]
+        known.add(o.id)
+    return write_atomically(path, "\n".join(nodes + edges) + "\n")
 
 
-def _fit(sizes, what, names):
-    """Refuse bytes of a layer that 64 bits do not hold."""
-    for size, name in zip(sizes, names):
-        if size > LARGEST:
-            raise ValueError(f"the {what} layer {shown(name)} have {size} bytes, more than {LARGEST}; "
-                             "check the sizes of the profile")
+def _node_line(o, before):
+    """The line of an operation, whose inputs must be `before` it."""
+    values = (_text(o.forward), _text(o.backward), o.activation, o.parameters)
+    line = f"{o.id} -- {o.operation} -- " + ", ".join(f"{field}={value}" for field, value in zip(FIELDS, values))
+    parts = line.strip().split(" -- ")
+    if line.splitlines() != [line] or [part.strip() for part in parts[:-1]] != [o.id, o.operation]:
+        raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: id and description "
+                         "must be text of one line without ' -- ' and without blanks at the ends")
+    if o.id in before:
+        raise ValueError(f"the id {shown(o.id)} stands for two operations; ids must differ")
+    for name in o.inputs:
+        if name not in before:
+            raise ValueError(f"the operation {shown(o.id)} reads {shown(name)}, which is not before it; put operations "
+                             "after their inputs")
+    return line
 
 
-def _delta_of(split):
-    """Delta's part of a backward time, as a function of forward and backward time."""
-    share = python_number(split)
-    if share is not None:
-        if not 0 <= share <= 1:
-            raise ValueError(f"split_backward is {shown(split)}; as a number it must lie between 0 and 1")
-        return lambda forward, backward: float(share) * backward
-    choice(split, "split_backward", ("half", "by_forward"))
-    return (lambda forward, backward: backward / 2) if split == "half" else lambda f, b: max(b - f, 0.0)
-
-
-def _leads(operation):
-    """Whether an operation starts a layer: it has weights and does more than scale and shift."""
-    return operation.parameters > 0 and not operation.operation.startswith("BatchNorm")
-
-
-def _layers(operations, granularity):
-    """Layer (from 0) of each id, and the operation that names each layer.
-
-    An operation that starts no layer goes with the latest layer among its inputs, or with the first.
-    """
-    home, heads = {}, []
-    for o in operations:
-        if granularity == "nodes" or _leads(o):
-            home[o.id] = len(heads)
-            heads.append(o)
-        else:
-            home[o.id] = max((home[i] for i in o.inputs), default=0)
-    return home, heads or list(operations[:1])
-
-
-def _traffic(graph, operations, home, heads):
-    """Input, output and cut bytes, first consumer (1-based) and shared input of each layer."""
-    L, size = len(heads), {o.id: o.activation for o in graph.operations}
-    readers = defaultdict(list)
-    for o in operations:
-        for name in o.inputs:
-            readers[name].append(o)
-    starts = {o.id: layer for layer, o in enumerate(heads)}
-    given = {o.id: o.inputs for o in graph.operations}
-    first, outputs, changes = [], [0] * L, [0] * L  # of the bytes that cross, from one cut to the next
-    for o in reversed(operations):
-        last = max((home[r.id] for r in readers[o.id]), default=home[o.id])
-        changes[home[o.id]] += o.activation
-        changes[last] -= o.activation
-        outputs[home[o.id]] = outputs[home[o.id]] or o.activation
-    for o in heads:
-        first.append(_first_reader(o.id, readers, starts, L) + 1)
-    cuts = list(accumulate(changes[:-1]))
-    inputs = [sum(size[name] for name in given[o.id]) for o in heads]
-    shared = [any(len(readers[name]) > 1 for name in o.inputs) for o in heads]
-    return inputs, outputs, cuts, first, shared
-
-
-def _first_reader(name, readers, starts, none):
-    """Lowest layer that reads the output of `name`, directly or through operations that start no layer."""
-    todo, seen, found = [name], set(), none
-    while todo:
-        for reader in readers[todo.pop()]:
-            if reader.id in starts:
-                found = min(found, starts[reader.id])
-            elif reader.id not in seen:
-                seen.add(reader.id)
-                todo.append(reader.id)
+def _stage_ids(graph, stages):
+    """Stage, from 0, of each operation."""
+    given = [(name, number) for number, stage in enumerate(stages) for name in stage]
+    names, found = {o.id for o in graph.operations}, dict(given)
+    for name, number in given:
+        if name not in names:
+            raise unknown_name(name, f"an operation of stage {number}", sorted(names))
+        if found[name] != number:
+            raise ValueError(f"the operation {shown(name)} is in the stages {number} and {found[name]}; "
+                             "it must be in one")
+    for o in graph.operations:
+        found.setdefault(o.id, max((found.get(name, 0) for name in o.inputs), default=0))
     return found

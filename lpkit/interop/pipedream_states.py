@@ -15,7 +15,7 @@ import numpy as np
 
 from lpkit.chains import positive
 from lpkit.checks import whole_number
-from lpkit.interop.pipedream import whole_graph
+from lpkit.interop.pipedream_graph import whole_graph
 
 __all__ = ["straight_pipeline"]
 
