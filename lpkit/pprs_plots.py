@@ -15,7 +15,7 @@ __all__ = ["curve_panels"]
 LOOKS = {
     "lower bound": ("black", "-"), "depth term": ("0.45", "--"), "sampling term": ("0.45", ":"),
     "16 d^(1/4)": ("0.45", "--"), "equal": ("0.45", "--"), "one at a time": (COLORS["pipedream"], "-"),
-    "GPipe": (COLORS["optimal"], "-"), "PPRS": (COLORS["algorithm1"], "-"), "PPRS, best K": ("black", "-"),
+    "GPipe": (COLORS["optimal"], "-"), "PPRS": (COLORS["algorithm1"], "-"), "PPRS, best K": ("black", ":"),
     "memory model": (COLORS["weights"], ""),
 }  # fmt: skip
 

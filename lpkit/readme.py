@@ -1,5 +1,6 @@
-"""The part of README.md that is made from the ledger, so that no verdict in it is typed by hand."""
+"""The parts of README.md that are made from the ledger, so that no verdict in it is typed by hand."""
 
+from lpkit.badges import badges
 from lpkit.checks import write_atomically
 from lpkit.claims import VERDICTS, verdicts
 from lpkit.notebooks import title
@@ -55,16 +56,19 @@ def tally(table, reading="closest"):
 
 
 def refresh(root=None):
-    """Write the current verdicts into README.md; whether that changed it.
+    """Write the current verdicts into README.md and the badges at its head; whether that changed anything.
 
     Examples
     --------
     >>> refresh()  # what is committed is current
     False
     """
-    path = repository(root) / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = with_verdicts(old, tally(verdicts()))
-    if new != old:
-        write_atomically(path, new)
-    return new != old
+    path, table = repository(root) / "README.md", verdicts()
+    made = {path: with_verdicts(path.read_text(encoding="utf-8"), tally(table))}
+    made |= {path.parent / "figures" / "badges" / name: text for name, text in badges(table, root).items()}
+    changed = {place: text for place, text in made.items()
+               if not place.exists() or place.read_text(encoding="utf-8") != text}  # fmt: skip
+    for place, text in changed.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, text)
+    return bool(changed)
