@@ -58,6 +58,11 @@ def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=
         ``best_gain_8`` and ``best_reduction_8`` (largest with 8 processors; NaN where 8 is not in `processors`).
         Combinations that are not defined (`scalesim_v1` and `preload_hidden` on an os array) are left out.
 
+    Raises
+    ------
+    ValueError
+        If the study is empty, a choice or an option is unknown, or a network, size, batch or processor count is none.
+
     Examples
     --------
     >>> only = {name: options[:1] for name, options in SENSITIVITY_CHOICES.items()}
@@ -152,6 +157,11 @@ def agreement(frame):
 
     43 % as a mean throughput gain and 25 % as a mean time reduction count within 10 % (relative); more than 80 % is the
     best throughput gain with 8 processors.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        From `sensitivity`; its columns ``mean_gain``, ``mean_reduction`` and ``best_gain_8`` are read.
 
     Examples
     --------
