@@ -37,6 +37,11 @@ SLOTS = {"paper": 600, "quick": 200}  # a node
 def budget(depth, scale="paper"):
     """Simulated time that every method is given: 600 or 200 slots a node, so that gd makes 300 or 100 steps.
 
+    Raises
+    ------
+    ValueError
+        If the scale is unknown or `depth` is not a whole number of at least 1.
+
     Examples
     --------
     >>> budget(20), budget(200), budget(20, "quick")
@@ -47,6 +52,11 @@ def budget(depth, scale="paper"):
 
 def settings(scale="paper"):
     """(method, K) -> (lr, gamma) of each setting; gd and agd have no gamma.
+
+    Raises
+    ------
+    ValueError
+        If the scale is unknown.
 
     Examples
     --------
@@ -62,6 +72,19 @@ def settings(scale="paper"):
 
 def steps(K, depths, scale="paper"):
     """T: what fits into the time at the depth that allows most.
+
+    Parameters
+    ----------
+    K : int
+        Gradients a step.
+    depths : sequence of int
+        Deltas, at least one.
+    scale : {"paper", "quick"}
+
+    Raises
+    ------
+    ValueError
+        As `budget`.
 
     Examples
     --------

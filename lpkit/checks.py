@@ -58,6 +58,11 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
 def real(value, name, *, least=0.0, most=math.inf, above=False):
     """`value` as a finite float in [least, most], or above `least`.
 
+    Raises
+    ------
+    ValueError
+        If it is text, a boolean, not finite or out of range.
+
     Examples
     --------
     >>> real(np.float32(0.5), "mu")
@@ -131,6 +136,11 @@ def shown(value, most=LONGEST_SHOWN):
 def pair(value, name, *, least=1):
     """`value` as a (vertical, horizontal) pair of whole numbers; one number stands for both.
 
+    Raises
+    ------
+    ValueError
+        If it is neither, or one is below `least`.
+
     Examples
     --------
     >>> pair(3, "kernel"), pair((1, 7), "kernel")
@@ -145,6 +155,11 @@ def pair(value, name, *, least=1):
 
 def choice(value, name, allowed):
     """`value` if it is among `allowed`, else an error that lists what is, nearest first.
+
+    Raises
+    ------
+    ValueError
+        `unknown_name`, if it is not; ``True`` is not 1, and 1 not ``"1"``.
 
     Examples
     --------
@@ -261,6 +276,14 @@ def write_all(contents):
     ------
     ValueError
         If one of them cannot be written: then none is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_all({f"{folder}/a.txt": "one", f"{folder}/new/b.bin": b"two"})
+    ...     Path(folder, "a.txt").read_text(), Path(folder, "new/b.bin").read_bytes()
+    ('one', b'two')
     """
     staged = {}
     try:
@@ -278,6 +301,11 @@ def write_all(contents):
 
 def check_writable(path):
     """Raise the `ValueError` of `write_all` if no file can be written to `path`; leaves nothing behind.
+
+    Raises
+    ------
+    ValueError
+        If it cannot: a folder is there, or the system refuses.
 
     Examples
     --------

@@ -85,6 +85,15 @@ def pictures(id, *, root=None):
 def thumbnail(name, *, width=320, height=220, root=None):
     """The committed picture `name`, reduced so that it fits into `width` x `height` pixels, as Jupyter shows it.
 
+    Parameters
+    ----------
+    name : str
+        Of a picture in figures/, without its ending.
+    width, height : int
+        Pixels at the most.
+    root : path, optional
+        The repository, if not the one that `lpkit.paths.repository` finds.
+
     Raises
     ------
     ValueError

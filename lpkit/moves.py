@@ -83,6 +83,18 @@ def move(dfg, nodes, k):
 
     The edges between `nodes` and the rest are a cutset; moving delays across it is a retiming of one side.
 
+    Parameters
+    ----------
+    dfg : DFG
+    nodes : sequence of str
+        Or one name.
+    k : int
+        Delays.
+
+    Returns
+    -------
+    DFG
+
     Raises
     ------
     ValueError

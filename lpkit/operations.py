@@ -307,6 +307,13 @@ def mac_count(op, in_shape, out_shape):
 
     Each weight meets every pixel of the output once; in a transposed convolution, every pixel of the input.
 
+    Parameters
+    ----------
+    op
+        One of the operations of this module.
+    in_shape, out_shape : tuple of int
+        (C, H, W) of its input and output.
+
     Examples
     --------
     >>> mac_count(Conv(64, 3), (32, 9, 9), (64, 7, 7))

@@ -40,7 +40,24 @@ class PeriodCertificate:
 
 
 def certificate_of_bound(dfg, period, bound):
-    """The certificate that the loop of the bound, or the longest node, gives."""
+    """The certificate that the loop of the bound, or the longest node, gives.
+
+    Parameters
+    ----------
+    dfg : DFG
+    period : int
+        Times the denominator of the node times.
+    bound : lpkit.dfg.Bound
+        From `lpkit.ties.tied_bound`.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> from lpkit.ties import tied_bound
+    >>> ring = DFG({"a": 1, "b": 1}, [("a", "b", 0), ("b", "a", 1)])
+    >>> certificate_of_bound(ring, 2, tied_bound(ring)).text
+    'the loop a -> b -> a takes 2 over 1 delay, so no period is below 2'
+    """
     shown, times = plain(Fraction(period, dfg.denominator)), dfg.whole_times.tolist()
     if period == max(times):
         name = dfg.nodes[times.index(period)]
@@ -150,6 +167,13 @@ def _path(graph, lags, start, end):
 
 def proves_period(dfg, certificate, period):
     """Whether the certificate rules out every period of `dfg` below `period`.
+
+    Parameters
+    ----------
+    dfg : DFG
+    certificate : PeriodCertificate
+    period : int or Fraction
+        In the unit of the node times.
 
     Examples
     --------

@@ -33,7 +33,19 @@ class Programme:
 
 
 def whole_weights(dfg, weights):
-    """Weights as whole numbers (a list), and the unit they are counted in."""
+    """Weights as whole numbers (a list), and the unit they are counted in.
+
+    Raises
+    ------
+    ValueError
+        If a weight is missing, negative, not exact or of an unknown node, or they do not fit into 64 bits together.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> whole_weights(DFG.from_edges([("a", "b", 1), ("b", "a", 1)]), {"a": Fraction(1, 2), "b": 3})
+    ([1, 6], Fraction(1, 2))
+    """
     if weights is None:
         return [1] * len(dfg.nodes), 1
     if not isinstance(weights, Mapping):
@@ -55,7 +67,15 @@ def whole_weights(dfg, weights):
 
 
 def programme_of(dfg, weights, shared):
-    """The programme without periods. A node with one edge needs no mirror: its chain is that edge."""
+    """The programme without periods. A node with one edge needs no mirror: its chain is that edge.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> programme_of(fork, [1, 1, 1], shared=True).sources
+    (('edge', 0), ('edge', 1), ('edge', 2), ('tap', 0), ('tap', 1))
+    """
     count, same, weights = len(dfg.nodes), tied(dfg), np.array(weights, dtype=np.int64)
     tapped = np.flatnonzero(np.bincount(dfg.tails, minlength=count) > 1) if shared else np.empty(0, dtype=np.int64)
     mirror = np.full(count, -1)
@@ -92,7 +112,15 @@ def with_cuts(graph, programme, cuts):
 
 
 def cost_of(dfg, weights, shared, lags):
-    """Cost of the registers with these lags, a Python int."""
+    """Cost of the registers with these lags, a Python int.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> cost_of(fork, [1, 1, 1], True, [0, 0, 0]), cost_of(fork, [1, 1, 1], False, [0, -1, 0])
+    (4, 6)
+    """
     lags, weights = np.array(lags, dtype=np.int64), np.array(weights, dtype=np.int64)
     delays = dfg.delays + lags[dfg.heads] - lags[dfg.tails]
     if shared:

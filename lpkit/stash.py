@@ -187,6 +187,15 @@ def tensor_bytes(dfg, network, *, batch=1, bytes_per_element=4):
 
     F and joins make activations, delta and sums the errors of the same size, G and U tensors like the weights.
 
+    Parameters
+    ----------
+    dfg : DFG
+        A backprop graph.
+    network : Network
+    batch : int
+        Samples of a mini-batch.
+    bytes_per_element : int
+
     Raises
     ------
     ValueError

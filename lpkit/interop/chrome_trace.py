@@ -76,7 +76,17 @@ def to_chrome_trace(timeline, *, clock=None):
 
 
 def trace_text(timeline, *, clock=None):
-    """The text of a trace file: JSON with an event a line."""
+    """The text of a trace file: JSON with an event a line.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> print(trace_text(schedule(plan, "layerpipe", 1)).splitlines()[1])
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "stage 1: layer1"}},
+    """
     trace = to_chrome_trace(timeline, clock=clock)
     events = ",\n".join(json.dumps(event, allow_nan=False) for event in trace.pop("traceEvents"))
     return f'{{"traceEvents": [\n{events}\n], {json.dumps(trace)[1:]}\n'
@@ -89,6 +99,14 @@ def write_chrome_trace(timeline, path, *, clock=None):
     ------
     ValueError
         As `to_chrome_trace`, or if the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lpkit as lp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_chrome_trace(lp.schedule(lp.plan(lp.costs("sample4"), 2)), f"{folder}/trace.json", clock=1e9).name
+    'trace.json'
     """
     return write_atomically(path, trace_text(timeline, clock=clock))
 

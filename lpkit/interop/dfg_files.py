@@ -69,6 +69,18 @@ def write_json(dfg, path):
 def from_networkx(graph, *, time="time", delays="delays", hosts=()):
     """The `DFG` of a networkx graph; nodes are named by their text, `time` and `delays` name the attributes.
 
+    Parameters
+    ----------
+    graph : networkx DiGraph or MultiDiGraph
+    time, delays : str
+        Attribute of a node, and of an edge.
+    hosts : sequence
+        Nodes that are hosts.
+
+    Returns
+    -------
+    DFG
+
     Raises
     ------
     ValueError

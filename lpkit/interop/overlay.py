@@ -103,10 +103,27 @@ def planned_spans(timeline):
 
     Times are in the unit of the costs; delta'' counts where it is done. The duration is that of the work.
 
+    Returns
+    -------
+    pandas.DataFrame
+
     Raises
     ------
     ValueError
         As `lpkit.interop.torch_schedule.torch_actions`.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> planned_spans(schedule(plan, "gpipe", micro_batches=1))
+       stage action  micro_batch  start  duration   end
+    0      0      B            0    8.0       2.0  10.0
+    1      0      F            0    0.0       2.0   2.0
+    2      1      B            0    4.0       4.0   8.0
+    3      1      F            0    2.0       2.0   4.0
     """
     whole = {(stage, micro) for row in torch_actions(timeline) for stage, op, micro in row if op == "B"}
     each = timeline.micro_batches

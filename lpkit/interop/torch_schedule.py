@@ -74,7 +74,17 @@ def torch_actions(timeline):
 
 
 def is_flushed(timeline):
-    """Whether no processor starts a mini-batch before it has ended the one before."""
+    """Whether no processor starts a mini-batch before it has ended the one before.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> [is_flushed(schedule(plan, name, 3)) for name in ("gpipe", "layerpipe")]
+    [True, False]
+    """
     work = timeline.kind < KINDS.index("send")
     batches = timeline.micro // timeline.micro_batches
     homes = [timeline.processors[k - 1] for k in timeline.stage.tolist()]
@@ -150,7 +160,13 @@ def to_torch_csv(timeline, *, bubbles=False):
 
 
 def write_torch_csv(timeline, path, *, bubbles=False):
-    """Write the CSV to `path`, whole or not at all; returns the path."""
+    """Write the CSV to `path`, whole or not at all; returns the path.
+
+    Raises
+    ------
+    ValueError
+        As `torch_actions`, or if the file cannot be written.
+    """
     return write_atomically(path, to_torch_csv(timeline, bubbles=bubbles))
 
 

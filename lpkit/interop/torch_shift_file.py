@@ -97,7 +97,13 @@ def _entry(costs, layer, home, target, amount, channels):
 
 
 def shift_text(timeline, *, channels=None):
-    """The text of the file."""
+    """The text of the file.
+
+    Raises
+    ------
+    ValueError
+        As `to_shift`.
+    """
     return to_text(to_shift(timeline, channels=channels)) + "\n"
 
 
