@@ -213,8 +213,9 @@ def main(arguments=None):
 
 def _parser(image):
     parser = argparse.ArgumentParser(
-        prog="python -m lpkit.attack_runs", description="Compute the pieces of scale=\"paper\" of Fig. 3: about half an "
-        f"hour. Each is kept in {runs_folder()} as soon as it is done; interrupted, the same command goes on.")  # fmt: skip
+        prog="python -m lpkit.attack_runs",
+        description="Compute the pieces of scale=\"paper\" of Fig. 3: about half an hour. Each is kept in "
+        f"{runs_folder()} as soon as it is done; interrupted, the same command goes on.")  # fmt: skip
     parser.add_argument("image", nargs="?", default=image, help="as for lpkit.images.picture [%(default)s]")
     parser.add_argument("target", nargs="?", default="frog", help="class to be taken for [%(default)s]")
     parser.add_argument("--depths", type=int, nargs="+", default=[20, 200], help="Deltas of the pipeline [20 200]")

@@ -183,7 +183,8 @@ def adam(problem, iterations, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, **opt
         return {"y": state["y"] - settings["lr"][:, None] * ahead, "m": m, "v": v}
 
     return descend(problem, iterations, step, method="adam", settings=settings, shape=shape,
-                   state=lambda points: {"m": np.zeros_like(points), "v": np.zeros_like(points)}, **options)  # fmt: skip
+                   state=lambda points: {"m": np.zeros_like(points), "v": np.zeros_like(points)},
+                   **options)  # fmt: skip
 
 
 def proximal_gradient(problem, iterations, *, lr, **options):

@@ -34,6 +34,13 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
 
     Integral floats (``32.0``) and numpy integers are taken; fractions, NaN, booleans and text are refused.
 
+    Parameters
+    ----------
+    value : number
+    name : str
+        Of the argument, for the error.
+    least, most : int
+
     Raises
     ------
     ValueError
@@ -97,8 +104,8 @@ def not_installed(package, extra):
     >>> print(not_installed("torch", "torch"))
     torch is not installed here; get it with the extra: pip install '.[torch]' in the clone of lpkit
     """
-    return ValueError(f"{package} is not installed here; get it with the extra: pip install '.[{extra}]' in the clone of "
-                      "lpkit")  # fmt: skip
+    return ValueError(f"{package} is not installed here; get it with the extra: pip install '.[{extra}]' in the clone "
+                      "of lpkit")  # fmt: skip
 
 
 def short(name, most=40):

@@ -1,7 +1,8 @@
 """Compares what the notebooks compute now with what is committed, cell by cell, and never touches the repository.
 
 What is compared is the table behind each picture, and its caption. Pictures depend on the version of what draws them;
-where the versions of the manifest are those used here, and the tables are the same, so must the pictures be, byte for byte.
+where the versions of the manifest are those used here, and the tables are the same, so must the pictures be, byte for
+byte.
 """
 
 import csv

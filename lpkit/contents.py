@@ -39,7 +39,8 @@ class Heading:
     @property
     def said(self):
         """What became of the claims, in words."""
-        plural, more = "claim" if self.claims == 1 else "claims", f", {self.fitted} more (fitted)" if self.fitted else ""
+        plural = "claim" if self.claims == 1 else "claims"
+        more = f", {self.fitted} more (fitted)" if self.fitted else ""
         return f"{self.reproduced} of {self.claims} {plural} reproduced{more}" if self.claims else "no claim of a paper"
 
     def __repr__(self):

@@ -86,7 +86,7 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
 
 
 class Trial(NamedTuple):
-    """A problem, and the steps to each precision with tuned (`iterations_to`) and proved (`theorem_iterations`) settings."""
+    """A problem and the steps to each precision, tuned (`iterations_to`) and proved (`theorem_iterations`)."""
 
     problem: Problem
     tuned: pd.DataFrame

@@ -129,7 +129,8 @@ def _form(path, timeline):
         if path.name.endswith(ending):
             if ending in OF_TIMELINES and timeline is None:
                 raise ValueError(f"cannot export {str(path)!r} without a schedule; files named "
-                                 f"{', '.join(OF_TIMELINES)} show one, a plan is written as another NAME.json or NAME.csv")
+                                 f"{', '.join(OF_TIMELINES)} show one, a plan is written as another NAME.json or "
+                                 "NAME.csv")  # fmt: skip
             return ending
     raise ValueError(f"cannot export {str(path)!r}; names end in .json (a plan), .csv (its stages), graph.txt "
                      f"(PipeDream's profile), or with a schedule in {', '.join(OF_TIMELINES)}")  # fmt: skip

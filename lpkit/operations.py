@@ -16,8 +16,8 @@ from lpkit.stated import VIEWS, Carried, ConvND
 
 __all__ = [
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source", "is_view",
-    "mac_count", "output_shape", "weight_count", "parameter_count",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source",
+    "is_view", "mac_count", "output_shape", "weight_count", "parameter_count",
 ]  # fmt: skip
 
 ACTIVATIONS = (

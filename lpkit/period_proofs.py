@@ -124,7 +124,19 @@ def fewest_delays(dfg, paths):
 
 
 def certificate_of_walk(dfg, graph, period, lags, links):
-    """The certificate that a closed walk of constraints gives: for each the path with the fewest delays behind it."""
+    """The certificate that a closed walk of constraints gives: for each the path with the fewest delays behind it.
+
+    Parameters
+    ----------
+    dfg : DFG
+    graph
+        From `lpkit.feasibility.wiring`.
+    period : int
+        Times the denominator of the node times.
+    lags : list of int
+    links : sequence of (int, int)
+        The constraints, as places of nodes.
+    """
     paths = tuple(tuple(dfg.nodes[place] for place in _path(graph, lags, *link)) for link in links)
     shown = plain(Fraction(period, dfg.denominator))
     delays, long = _walk_total(dfg, paths, shown)

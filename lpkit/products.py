@@ -82,8 +82,8 @@ def conv_shape(layer):
     if isinstance(op, Dense):
         one = (1, 1)
         return Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
-    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms, "
-                     "and ConvND and MatMul of model files")
+    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are "
+                     "Gemms, and ConvND and MatMul of model files")
 
 
 def _stated(op):

@@ -69,6 +69,14 @@ def whole_weights(dfg, weights):
 def programme_of(dfg, weights, shared):
     """The programme without periods. A node with one edge needs no mirror: its chain is that edge.
 
+    Parameters
+    ----------
+    dfg : DFG
+    weights : sequence of int
+        One a node.
+    shared : bool
+        As for `cost_of`.
+
     Examples
     --------
     >>> from lpkit.dfg import DFG
@@ -113,6 +121,14 @@ def with_cuts(graph, programme, cuts):
 
 def cost_of(dfg, weights, shared, lags):
     """Cost of the registers with these lags, a Python int.
+
+    Parameters
+    ----------
+    dfg : DFG
+    weights, lags : sequence of int
+        One a node.
+    shared : bool
+        Whether the edges that leave a node share its registers.
 
     Examples
     --------

@@ -132,8 +132,8 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
     """Execute the notebooks `ids` (all if None) into a scratch folder and compare with what is committed.
 
     Text and whole numbers must be equal, other numbers to `tolerance`, relative; pictures byte for byte where table and
-    versions are the same. A notebook that fails, a missing file, a committed file that no notebook makes and a file other
-    than the manifest says are differences too. The repository is not written to.
+    versions are the same. A notebook that fails, a missing file, a committed file that no notebook makes and a file
+    other than the manifest says are differences too. The repository is not written to.
 
     Parameters
     ----------

@@ -165,7 +165,8 @@ def agreement(frame):
 
     Examples
     --------
-    >>> agreement(pd.DataFrame({"mean_gain": [0.40], "mean_reduction": [0.255], "best_gain_8": [0.77]})).iloc[0].tolist()
+    >>> found = pd.DataFrame({"mean_gain": [0.40], "mean_reduction": [0.255], "best_gain_8": [0.77]})
+    >>> agreement(found).iloc[0].tolist()
     [True, True, False, False]
     """
     near = {"gain near 43 %": (frame["mean_gain"] / 0.43 - 1).abs() <= NEAR,
@@ -187,8 +188,8 @@ def sensitivity_summary(frame, choices):
     Returns
     -------
     pandas.DataFrame
-        Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of how
-        many each column of `agreement` holds.
+        Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of
+        how many each column of `agreement` holds.
 
     Examples
     --------
@@ -199,9 +200,10 @@ def sensitivity_summary(frame, choices):
     """
     agrees = agreement(frame)
     rows = []
-    for choice in choices:
-        for option, part in frame.groupby(choice, sort=False):
+    for name in choices:
+        for option, part in frame.groupby(name, sort=False):
             gain = part["mean_gain"]
-            rows.append({"choice": choice, "option": str(option), "mean gain [%]": 100 * gain.mean(),
-                         "least [%]": 100 * gain.min(), "largest [%]": 100 * gain.max(), "readings": len(part)} | agrees.loc[part.index].sum().to_dict())
+            rows.append({"choice": name, "option": str(option), "mean gain [%]": 100 * gain.mean(),
+                         "least [%]": 100 * gain.min(), "largest [%]": 100 * gain.max(), "readings": len(part)}
+                        | agrees.loc[part.index].sum().to_dict())  # fmt: skip
     return pd.DataFrame(rows)

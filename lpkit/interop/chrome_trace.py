@@ -64,8 +64,9 @@ def to_chrome_trace(timeline, *, clock=None):
         raise ValueError(f"timeline is {shown(timeline)}; give a Timeline, as a schedule returns it")
     factor, said = _scale(timeline, clock)
     if float(timeline.makespan) * float(factor) > LONGEST:
-        raise ValueError(f"the trace would be longer than 2**53 us ({float(timeline.makespan):.3g} {timeline.plan.costs.unit})"
-                         "; give a clock, fewer mini-batches or costs in a larger unit")  # fmt: skip
+        raise ValueError(f"the trace would be longer than 2**53 us ({float(timeline.makespan):.3g} "
+                         f"{timeline.plan.costs.unit}); give a clock, fewer mini-batches or costs in a larger "
+                         "unit")  # fmt: skip
     threads = _threads(timeline)
     spans = _spans(timeline, factor)
     events = [*_named(timeline, threads), *_operations(timeline, threads, spans), *_flows(timeline, threads, spans),
@@ -94,6 +95,13 @@ def trace_text(timeline, *, clock=None):
 
 def write_chrome_trace(timeline, path, *, clock=None):
     """Write the trace of a timeline to `path`, whole or not at all; returns the path.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    path : path
+    clock : number, optional
+        As for `to_chrome_trace`.
 
     Raises
     ------
@@ -220,7 +228,8 @@ def _flows(timeline, threads, spans):
         for place, (process, thread, (ts, dur)) in enumerate(steps):
             phase = "s" if place == 0 else "f" if place == len(steps) - 1 else "t"
             inside = ts + dur - dur / INSET if phase == "s" else ts + dur / INSET
-            yield flow | {"ph": phase, "ts": inside, "pid": process, "tid": thread} | ({"bp": "e"} if phase == "f" else {})
+            ends = {"bp": "e"} if phase == "f" else {}
+            yield flow | {"ph": phase, "ts": inside, "pid": process, "tid": thread} | ends
 
 
 def _sends(timeline):
