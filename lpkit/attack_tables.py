@@ -93,6 +93,14 @@ def settings_of(runs, image, depths, *, scale):
     Returns
     -------
     pandas.DataFrame
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> from lpkit.smoothing import gd
+    >>> runs = {("gd", 1, 0): gd(max_affine([[1.0]], [1.0]), 8, lr=[0.25, 0.5])}
+    >>> settings_of(runs, "line", [1, 2], scale="quick")[["image", "Delta", "lr", "seed"]].values.tolist()
+    [['line', 1, 0.25, 0], ['line', 1, 0.5, 0], ['line', 2, 0.25, 0], ['line', 2, 0.5, 0]]
     """
     return pd.DataFrame([{"image": image, "seed": seed, **row} for (_, _, seed), trace in runs.items()
                          for row in setting_rows(trace, depths, scale=scale)])  # fmt: skip
@@ -242,6 +250,13 @@ def best_table(frame):
     Returns
     -------
     pandas.DataFrame
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"image": "frog", "Delta": 20, "method": "gd", "K": 1, "lr": [1e-3, 1e-4, 3e-4],
+    ...                      "gamma": 0.0, "tail mean": [9.0, 6.0, 5.0]})
+    >>> best_table(rows).to_dict("records")
+    [{'image': 'frog', 'Delta': 20, 'grid': 'paper', 'GD': '6.0 at 1e-4'}, {'image': 'frog', 'Delta': 20, 'grid': 'half decades', 'GD': '5.0 at 3e-4'}]
     """
     frame = frame[frame["method"] != "fista"]
     best = pd.concat([best_settings(frame, grid).assign(grid=grid) for grid in GRIDS])

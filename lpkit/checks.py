@@ -65,6 +65,15 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
 def real(value, name, *, least=0.0, most=math.inf, above=False):
     """`value` as a finite float in [least, most], or above `least`.
 
+    Parameters
+    ----------
+    value : number
+    name : str
+        Of the argument, for the error.
+    least, most : float
+    above : bool
+        Whether `least` itself is refused.
+
     Raises
     ------
     ValueError
@@ -143,6 +152,13 @@ def shown(value, most=LONGEST_SHOWN):
 def pair(value, name, *, least=1):
     """`value` as a (vertical, horizontal) pair of whole numbers; one number stands for both.
 
+    Parameters
+    ----------
+    value : int or (int, int)
+    name : str
+        Of the argument, for the error.
+    least : int
+
     Raises
     ------
     ValueError
@@ -163,6 +179,14 @@ def pair(value, name, *, least=1):
 def choice(value, name, allowed):
     """`value` if it is among `allowed`, else an error that lists what is, nearest first.
 
+    Parameters
+    ----------
+    value
+        What was given.
+    name : str
+        Of the argument, for the error.
+    allowed : iterable
+
     Raises
     ------
     ValueError
@@ -182,6 +206,15 @@ def choice(value, name, allowed):
 
 def unknown_name(value, name, allowed):
     """A `ValueError` for a name that is not among `allowed`, with the near ones.
+
+    Parameters
+    ----------
+    value
+        What was given.
+    name : str
+        Of the argument.
+    allowed : iterable
+        What is known.
 
     Examples
     --------

@@ -94,6 +94,14 @@ def differences(id, root, scratch, *, tolerance=TOLERANCE):
     ------
     ValueError
         If one of the two manifests is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     list(differences("lp_table1", Path(folder), Path(folder)))  # neither holds anything
+    []
     """
     here, committed = manifest(scratch), manifest(root)
     names = sorted({name for book in (here, committed) for name, entry in book.items() if entry["notebook"] == id})
@@ -127,6 +135,14 @@ def same_pictures(name, root, scratch):
     -------
     list of str
         Paths below the folders.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same_pictures("lp_table1", Path(folder), Path(folder))  # neither manifest speaks of it
+    []
     """
     entries = [manifest(folder).get(name, {}) for folder in (root, scratch)]
     said = [[entry.get(key) for key in ("versions", "results_sha256", "measured")] for entry in entries]

@@ -188,6 +188,11 @@ def smooth_iterations(problem, eps, *, samples=(2, 10, 100), gammas=(1e-3, 1e-2,
     gammas : sequence of float
         In units of R.
 
+    Raises
+    ------
+    ValueError
+        If the problem does not state these, or a number is out of range.
+
     Examples
     --------
     >>> from lpkit.hard_functions import smooth_chain

@@ -58,6 +58,11 @@ def tally(table, reading="closest"):
 def refresh(root=None):
     """Write the current verdicts into README.md and the badges at its head; whether that changed anything.
 
+    Raises
+    ------
+    ValueError
+        If a mark is missing from README.md, or a file cannot be written.
+
     Examples
     --------
     >>> refresh()  # what is committed is current

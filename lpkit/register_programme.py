@@ -103,7 +103,25 @@ def programme_of(dfg, weights, shared):
 
 
 def with_cuts(graph, programme, cuts):
-    """The programme with the constraints of paths that are too long; of those between two nodes the strictest."""
+    """The programme with the constraints of paths that are too long; of those between two nodes the strictest.
+
+    Parameters
+    ----------
+    graph
+        From `lpkit.feasibility.wiring`.
+    programme : Programme
+    cuts : sequence of (delays, path)
+        Delays and nodes, as places, of a path that takes too long.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> from lpkit.feasibility import wiring
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> programme = with_cuts(wiring(fork), programme_of(fork, [1, 1, 1], False), [(4, (0, 1, 2)), (2, (0, 2))])
+    >>> programme.sources[-1], int(programme.bounds[-1])
+    (('path', (0, 2)), 1)
+    """
     strictest = {}
     for delays, path in cuts:
         ends = graph.same[path[0]], graph.same[path[-1]]

@@ -46,6 +46,11 @@ def read_json(path):
 def write_json(dfg, path):
     """Write `dfg` to `path` for `read_json`, whole or not at all; returns the path.
 
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+
     Examples
     --------
     >>> import tempfile, pathlib
