@@ -24,7 +24,8 @@ def random_graph(nodes, kind, seed=0):
     """Ring-like or uniform random edges, four a node; an edge that leads back in the order of the nodes has a delay."""
     random = np.random.default_rng(seed)
     tails = np.repeat(np.arange(nodes), 4)
-    heads = (tails + random.integers(-30, 31, len(tails))) % nodes if kind == "local" else random.integers(0, nodes, len(tails))
+    near = kind == "local"
+    heads = (tails + random.integers(-30, 31, len(tails))) % nodes if near else random.integers(0, nodes, len(tails))
     delays = np.where(heads <= tails, random.integers(1, 4, len(tails)), random.integers(0, 4, len(tails)))
     names = [str(node) for node in range(nodes)]
     edges = [(names[u], names[v], w) for u, v, w in zip(tails.tolist(), heads.tolist(), delays.tolist())]
@@ -79,7 +80,8 @@ def by_networkx(networkx):
             plain.add_edge(u, v, w=min(w, held))
         found = networkx.simple_cycles(plain)
         return max(
-            Fraction(sum(graph.times[n] for n in loop), sum(plain.edges[s]["w"] for s in zip(loop, loop[1:] + loop[:1])))
+            Fraction(sum(graph.times[n] for n in loop),
+                     sum(plain.edges[s]["w"] for s in zip(loop, loop[1:] + loop[:1])))
             for loop in found
         )
 
@@ -115,7 +117,8 @@ def main():
     graph = backprop_dfg(LAYERS)
     seconds, bound = best_of(5, iteration_bound, graph)
     assert bound.value == 2 * LAYERS and bound.verify(graph)
-    met.append(report(f"bound of the backprop graph of {LAYERS} layers", 1e3 * seconds, 1e3 * LAYERS_LIMIT, "ms", False))
+    met.append(report(f"bound of the backprop graph of {LAYERS} layers", 1e3 * seconds, 1e3 * LAYERS_LIMIT, "ms",
+                      False))
 
     chain, small = backprop_dfg(9), random_graph(300, "uniform")
     quick, bound = best_of(5, bounded, chain)

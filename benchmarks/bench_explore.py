@@ -38,7 +38,8 @@ def redraw(state, module=explore):
 
 def said(name, view, first, least):
     """One line; whether the limit is missed."""
-    print(f"{name:34} {view:14} {1e3 * least:4.0f} ms, first {1e3 * first:4.0f} ms, {LIMIT / least:.1f} times inside the limit")
+    times = f"{1e3 * least:4.0f} ms, first {1e3 * first:4.0f} ms"
+    print(f"{name:34} {view:14} {times}, {LIMIT / least:.1f} times inside the limit")
     return least > LIMIT
 
 

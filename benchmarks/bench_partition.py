@@ -110,7 +110,8 @@ def main():
         chain = random_chain(layers, 0)
         seconds, found = best_of(20 if layers < 100 else 5 if layers < 5_000 else 1, optimal, chain, processors)
         assert check_plan(found) == ()
-        met.append(report(f"optimal, {layers} layers on {processors} processors", 1e3 * seconds, 1e3 * limit, "ms", False))
+        met.append(report(f"optimal, {layers} layers on {processors} processors", 1e3 * seconds, 1e3 * limit, "ms",
+                          False))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     met.append(report("peak memory of the process", peak, MEMORY_MOST, "MB", False))
 

@@ -3,8 +3,8 @@
     python benchmarks/bench_smoothing.py
 
 Printed is also the ratio to the bare matrix products of the 250,000 subgradients, in one run. Times are CPU seconds on
-one core (unless OMP_NUM_THREADS says otherwise: on matrices of this size a second one mostly waits), the best of several
-runs that take turns. Exit status 1 if the limit is missed.
+one core (unless OMP_NUM_THREADS says otherwise: on matrices of this size a second one mostly waits), the best of
+several runs that take turns. Exit status 1 if the limit is missed.
 """
 
 import os
@@ -47,7 +47,8 @@ def main():
         return pprs(problem, STEPS, K=K, lr=RATES[:, None], gamma=WIDTHS, mu="nesterov", dtype=dtype)
 
     ways = {f"{name}, {dtype}": lambda work=work, dtype=dtype: work(dtype)
-            for dtype in ("float32", "float64") for name, work in (("25 settings", grid), ("products alone", products))}  # fmt: skip
+            for dtype in ("float32", "float64")
+            for name, work in (("25 settings", grid), ("products alone", products))}  # fmt: skip
     ways |= {"gd, 25 settings": lambda: gd(problem, STEPS, lr=np.repeat(RATES, 5)),
              "decaying gd, 25 settings": lambda: decaying_gd(problem, STEPS, lr=np.repeat(RATES, 5)),
              "adam, 25 settings": lambda: adam(problem, STEPS, lr=np.repeat(RATES, 5)),

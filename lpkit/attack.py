@@ -120,7 +120,8 @@ class LinfAttack:
         choice(self.reduction, "reduction", REDUCTIONS)
         choice(self.ties, "ties", TIES)
         clean = self.network.scores(image[None])[0]
-        values = {"image": image, "weight": real(self.weight, "weight", most=LARGEST), "margin": real(self.margin, "margin", most=LARGEST),
+        values = {"image": image, "weight": real(self.weight, "weight", most=LARGEST),
+                  "margin": real(self.margin, "margin", most=LARGEST),
                   "target": _class(self.target, self.network, len(clean)), "clean_scores": clean}  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)

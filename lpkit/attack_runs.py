@@ -37,6 +37,11 @@ SLOTS = {"paper": 600, "quick": 200}  # a node
 def budget(depth, scale="paper"):
     """Simulated time that every method is given: 600 or 200 slots a node, so that gd makes 300 or 100 steps.
 
+    Raises
+    ------
+    ValueError
+        If the scale is unknown or `depth` is not a whole number of at least 1.
+
     Examples
     --------
     >>> budget(20), budget(200), budget(20, "quick")
@@ -47,6 +52,11 @@ def budget(depth, scale="paper"):
 
 def settings(scale="paper"):
     """(method, K) -> (lr, gamma) of each setting; gd and agd have no gamma.
+
+    Raises
+    ------
+    ValueError
+        If the scale is unknown.
 
     Examples
     --------
@@ -62,6 +72,19 @@ def settings(scale="paper"):
 
 def steps(K, depths, scale="paper"):
     """T: what fits into the time at the depth that allows most.
+
+    Parameters
+    ----------
+    K : int
+        Gradients a step.
+    depths : sequence of int
+        Deltas, at least one.
+    scale : {"paper", "quick"}
+
+    Raises
+    ------
+    ValueError
+        As `budget`.
 
     Examples
     --------
@@ -190,8 +213,9 @@ def main(arguments=None):
 
 def _parser(image):
     parser = argparse.ArgumentParser(
-        prog="python -m lpkit.attack_runs", description="Compute the pieces of scale=\"paper\" of Fig. 3: about half an "
-        f"hour. Each is kept in {runs_folder()} as soon as it is done; interrupted, the same command goes on.")  # fmt: skip
+        prog="python -m lpkit.attack_runs",
+        description="Compute the pieces of scale=\"paper\" of Fig. 3: about half an hour. Each is kept in "
+        f"{runs_folder()} as soon as it is done; interrupted, the same command goes on.")  # fmt: skip
     parser.add_argument("image", nargs="?", default=image, help="as for lpkit.images.picture [%(default)s]")
     parser.add_argument("target", nargs="?", default="frog", help="class to be taken for [%(default)s]")
     parser.add_argument("--depths", type=int, nargs="+", default=[20, 200], help="Deltas of the pipeline [20 200]")

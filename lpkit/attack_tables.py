@@ -39,10 +39,28 @@ def method_name(method, K=1):
 def setting_rows(trace, depths, *, scale="paper", targets=TARGETS):
     """One row a setting and Delta: what it reached in the time that all are given, and when it reached some losses.
 
+    Parameters
+    ----------
+    trace : Trace
+    depths : sequence of int
+        Deltas.
+    scale : {"paper", "quick"}
+        Which `lpkit.attack_runs.budget` of slots is given.
+    targets : sequence of float
+        Losses.
+
     Returns
     -------
     list of dict
         `tail mean` is of the first T steps, `tail mean long` of all that were made, `T long`.
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> from lpkit.smoothing import gd
+    >>> (row,) = setting_rows(gd(max_affine([[1.0]], [1.0]), 8, lr=0.25), [1], scale="quick", targets=[0.5])
+    >>> row["T"], *(float(row[name]) for name in ("start", "tail mean", "time to 0.5"))
+    (8, 1.0, 0.0, 4.0)
     """
     return [row for depth in depths for row in _at_depth(trace, depth, budget(depth, scale), targets)]
 
@@ -62,13 +80,44 @@ def _at_depth(trace, depth, slots, targets):
 
 
 def settings_of(runs, image, depths, *, scale):
-    """`setting_rows` of `attack_runs`, with columns `image` and `seed`."""
+    """`setting_rows` of `attack_runs`, with columns `image` and `seed`.
+
+    Parameters
+    ----------
+    runs : dict of (method, K, seed) to Trace
+    image : str
+        Its name, for the table.
+    depths, scale
+        As for `setting_rows`.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> from lpkit.smoothing import gd
+    >>> runs = {("gd", 1, 0): gd(max_affine([[1.0]], [1.0]), 8, lr=[0.25, 0.5])}
+    >>> settings_of(runs, "line", [1, 2], scale="quick")[["image", "Delta", "lr", "seed"]].values.tolist()
+    [['line', 1, 0.25, 0], ['line', 1, 0.5, 0], ['line', 2, 0.25, 0], ['line', 2, 0.5, 0]]
+    """
     return pd.DataFrame([{"image": image, "seed": seed, **row} for (_, _, seed), trace in runs.items()
                          for row in setting_rows(trace, depths, scale=scale)])  # fmt: skip
 
 
 def on_paper_grid(frame):
-    """Which rows have a learning rate, and a gamma if any, of the paper's grid."""
+    """Which rows have a learning rate, and a gamma if any, of the paper's grid.
+
+    Returns
+    -------
+    ndarray of bool, shape (rows,)
+
+    Examples
+    --------
+    >>> on_paper_grid(pd.DataFrame({"lr": [1e-3, 3e-4, 1e-3], "gamma": [0.0, 1e-3, 3e-3], "K": [1, 2, 2]})).tolist()
+    [True, False, False]
+    """
     lr, gamma = (np.isclose(frame[name].to_numpy(float)[:, None], PAPER, rtol=1e-6, atol=0).any(axis=1)
                  for name in ("lr", "gamma"))  # fmt: skip
     return lr & (gamma | (frame["K"] == 1).to_numpy())
@@ -77,10 +126,26 @@ def on_paper_grid(frame):
 def best_settings(frame, grid="paper", *, column="tail mean"):
     """The setting with the least tail mean for each image, Delta, method and K: one row each, by the first seed.
 
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        From `settings_of`, or `frogs`.
+    grid : {"paper", "half decades"}
+        Which rows may be chosen: those of the paper's grid, or all.
+    column : str
+        What is to be least.
+
     Returns
     -------
     pandas.DataFrame
         The rows, with `low` and `high`: least and largest tail mean over the seeds, where there are several.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"image": "frog", "Delta": 20, "method": "gd", "K": 1, "lr": [1e-3, 1e-4, 3e-4],
+    ...                      "gamma": 0.0, "tail mean": [9.0, 6.0, 5.0]})
+    >>> [best_settings(rows, grid)["lr"].tolist() for grid in GRIDS]
+    [[0.0001], [0.0003]]
     """
     chosen = frame[on_paper_grid(frame)] if grid == "paper" else frame
     seeds = chosen["seed"] if "seed" in chosen else pd.Series(0, index=chosen.index)
@@ -93,10 +158,30 @@ def best_settings(frame, grid="paper", *, column="tail mean"):
 def curve_rows(trace, index, depth, slots, *, pieces=60):
     """The losses of one setting against time, thinned: median, least and largest of each of some pieces of the time.
 
+    Parameters
+    ----------
+    trace : Trace
+    index : int
+        Which of its settings.
+    depth : int
+        Delta.
+    slots : int
+        The time to be shown.
+    pieces : int
+        At the most, beside the start.
+
     Returns
     -------
     list of dict
         `time` (the middle record of a piece), `loss`, `low`, `high`; the start is a piece of its own.
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> from lpkit.smoothing import gd
+    >>> points = curve_rows(gd(max_affine([[1.0]], [1.0]), 4, lr=0.25), 0, 1, 100, pieces=2)
+    >>> [(point["time"], point["loss"]) for point in points]
+    [(0, 1.0), (4, 0.625), (8, 0.125)]
     """
     time = trace.time(depth)
     records = np.flatnonzero((time <= slots) & np.isfinite(trace.values[index]))
@@ -107,7 +192,19 @@ def curve_rows(trace, index, depth, slots, *, pieces=60):
 
 
 def curves_of_best(runs, best, *, scale):
-    """`curve_rows` of the settings in `best_settings`, with their columns and `name`."""
+    """`curve_rows` of the settings in `best_settings`, with their columns and `name`.
+
+    Parameters
+    ----------
+    runs : dict of (method, K, seed) to Trace
+    best : pandas.DataFrame
+        From `best_settings`.
+    scale : {"paper", "quick"}
+
+    Returns
+    -------
+    pandas.DataFrame
+    """
     found = []
     for row in best[[*CASE, "lr", "gamma", "seed"]].to_dict("records"):
         trace, index = _found(runs, row)
@@ -117,7 +214,15 @@ def curves_of_best(runs, best, *, scale):
 
 
 def results_of_best(attack, runs, best):
-    """What the settings in `best_settings` made of the image: name -> AttackResult of their last point."""
+    """What the settings in `best_settings` made of the image: name -> AttackResult of their last point.
+
+    Parameters
+    ----------
+    attack : LinfAttack
+    runs : dict of (method, K, seed) to Trace
+    best : pandas.DataFrame
+        From `best_settings`, of one image.
+    """
     rows = best[[*CASE, "lr", "gamma", "seed"]].to_dict("records")
     places = {method_name(row["method"], row["K"]): _found(runs, row) for row in rows}
     return {name: attack.result(trace.points[index]) for name, (trace, index) in places.items()}
@@ -136,6 +241,22 @@ def best_table(frame):
     """The best settings as a person reads them: a row an image, Delta and grid, a column a method.
 
     A cell holds the learning rate, the gamma and the tail mean, with its spread where there are several seeds.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `best_settings`.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"image": "frog", "Delta": 20, "method": "gd", "K": 1, "lr": [1e-3, 1e-4, 3e-4],
+    ...                      "gamma": 0.0, "tail mean": [9.0, 6.0, 5.0]})
+    >>> best_table(rows)[["grid", "GD"]].values.tolist()
+    [['paper', '6.0 at 1e-4'], ['half decades', '5.0 at 3e-4']]
     """
     frame = frame[frame["method"] != "fista"]
     best = pd.concat([best_settings(frame, grid).assign(grid=grid) for grid in GRIDS])

@@ -10,7 +10,8 @@ that a step lasts at most half as long again as one of gradient descent. From ru
     lr = s / L,  mu = 0.7
 
 After 8 steps, 16 more, 32 more and so on the loss is looked at, in a pass forward of one point. Where it has climbed
-above that of the start by more than L R / 10 of the search, R was too large: back to the start, with 0.3 s from then on.
+above that of the start by more than L R / 10 of the search, R was too large: back to the start, with 0.3 s from then
+on.
 
 The search looks along the first subgradient at half decades over eight decades: as no point waits for another, it is
 one pass forward of a full pipeline. The form d^(1/4) R / t is that of the theorem, in which gamma sqrt d is

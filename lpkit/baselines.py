@@ -65,6 +65,20 @@ def decaying_gd(problem, iterations, *, lr, decay="sqrt", average=None, **option
 def streamed(iterations, samples, depth, *, units="shared"):
     """Slots of a pipeline that never waits: 2 (T + Delta - 1), or T + 2 Delta - 1 with a unit for each direction.
 
+    Parameters
+    ----------
+    iterations : int or sequence of int
+        T, steps made.
+    samples, depth : int
+        Gradients a step, and Delta, nodes of the longest path.
+    units : {"shared", "separate"}
+        Whether a node has one unit for both directions or one for each.
+
+    Returns
+    -------
+    int, or ndarray of int
+        Slots, shaped as `iterations`; 0 where no step was made.
+
     Examples
     --------
     >>> streamed(100, 1, 20), streamed(100, 1, 20, units="separate")
@@ -130,6 +144,19 @@ def _past(points, length):
 def adam(problem, iterations, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, **options):
     """Adam on subgradients.
 
+    Parameters
+    ----------
+    problem, iterations, lr, options
+        As for `lpkit.smoothing.gd`.
+    beta1, beta2 : float
+        Decay of the means of the subgradient and of its square; from 0 and below 1.
+    epsilon : float
+        Added to the root of the second; above 0.
+
+    Returns
+    -------
+    Trace
+
     Raises
     ------
     ValueError
@@ -156,11 +183,23 @@ def adam(problem, iterations, *, lr, beta1=0.9, beta2=0.999, epsilon=1e-8, **opt
         return {"y": state["y"] - settings["lr"][:, None] * ahead, "m": m, "v": v}
 
     return descend(problem, iterations, step, method="adam", settings=settings, shape=shape,
-                   state=lambda points: {"m": np.zeros_like(points), "v": np.zeros_like(points)}, **options)  # fmt: skip
+                   state=lambda points: {"m": np.zeros_like(points), "v": np.zeros_like(points)},
+                   **options)  # fmt: skip
 
 
 def proximal_gradient(problem, iterations, *, lr, **options):
     """Subgradient steps on `problem.loss`, then the exact proximal map of the rest, `problem.prox`.
+
+    Parameters
+    ----------
+    problem : object
+        As for `lpkit.smoothing.gd`, and with `loss` and ``prox(points, steps)``: see `lpkit.problems.linf_penalised`.
+    iterations, lr, options
+        As for `lpkit.smoothing.gd`.
+
+    Returns
+    -------
+    Trace
 
     Raises
     ------
@@ -179,6 +218,15 @@ def proximal_gradient(problem, iterations, *, lr, **options):
 
 def fista(problem, iterations, *, lr, **options):
     """`proximal_gradient` with Nesterov's momentum.
+
+    Parameters
+    ----------
+    problem, iterations, lr, options
+        As for `proximal_gradient`.
+
+    Returns
+    -------
+    Trace
 
     Raises
     ------

@@ -9,6 +9,15 @@ __all__ = ["in_turn", "put_off"]
 def in_turn(count, ahead, backward):
     """Blocks of a stage that takes `ahead` micro-batches in, then runs one back and one forward in turn.
 
+    Parameters
+    ----------
+    count : int
+        Micro-batches.
+    ahead : int
+        Of them, taken in before the first backward.
+    backward : sequence of str
+        Blocks of one backward, in order.
+
     Examples
     --------
     >>> in_turn(3, 2, ("delta", "G"))  # doctest: +NORMALIZE_WHITESPACE
@@ -23,6 +32,13 @@ def in_turn(count, ahead, backward):
 
 def put_off(order, late, count):
     """`order` with G of a micro-batch after the delta `late` micro-batches further on.
+
+    Parameters
+    ----------
+    order : list of (block, micro-batch)
+        Without G.
+    late, count : int
+        Micro-batches that G waits for, and those there are.
 
     Examples
     --------

@@ -34,6 +34,13 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
 
     Integral floats (``32.0``) and numpy integers are taken; fractions, NaN, booleans and text are refused.
 
+    Parameters
+    ----------
+    value : number
+    name : str
+        Of the argument, for the error.
+    least, most : int
+
     Raises
     ------
     ValueError
@@ -57,6 +64,20 @@ def whole_number(value, name, *, least=1, most=LARGEST_SIZE):
 
 def real(value, name, *, least=0.0, most=math.inf, above=False):
     """`value` as a finite float in [least, most], or above `least`.
+
+    Parameters
+    ----------
+    value : number
+    name : str
+        Of the argument, for the error.
+    least, most : float
+    above : bool
+        Whether `least` itself is refused.
+
+    Raises
+    ------
+    ValueError
+        If it is text, a boolean, not finite or out of range.
 
     Examples
     --------
@@ -92,8 +113,8 @@ def not_installed(package, extra):
     >>> print(not_installed("torch", "torch"))
     torch is not installed here; get it with the extra: pip install '.[torch]' in the clone of lpkit
     """
-    return ValueError(f"{package} is not installed here; get it with the extra: pip install '.[{extra}]' in the clone of "
-                      "lpkit")  # fmt: skip
+    return ValueError(f"{package} is not installed here; get it with the extra: pip install '.[{extra}]' in the clone "
+                      "of lpkit")  # fmt: skip
 
 
 def short(name, most=40):
@@ -131,6 +152,18 @@ def shown(value, most=LONGEST_SHOWN):
 def pair(value, name, *, least=1):
     """`value` as a (vertical, horizontal) pair of whole numbers; one number stands for both.
 
+    Parameters
+    ----------
+    value : int or (int, int)
+    name : str
+        Of the argument, for the error.
+    least : int
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or one is below `least`.
+
     Examples
     --------
     >>> pair(3, "kernel"), pair((1, 7), "kernel")
@@ -146,6 +179,19 @@ def pair(value, name, *, least=1):
 def choice(value, name, allowed):
     """`value` if it is among `allowed`, else an error that lists what is, nearest first.
 
+    Parameters
+    ----------
+    value
+        What was given.
+    name : str
+        Of the argument, for the error.
+    allowed : iterable
+
+    Raises
+    ------
+    ValueError
+        `unknown_name`, if it is not; ``True`` is not 1, and 1 not ``"1"``.
+
     Examples
     --------
     >>> choice("ws", "dataflow", ("ws", "os", "is"))
@@ -160,6 +206,15 @@ def choice(value, name, allowed):
 
 def unknown_name(value, name, allowed):
     """A `ValueError` for a name that is not among `allowed`, with the near ones.
+
+    Parameters
+    ----------
+    value
+        What was given.
+    name : str
+        Of the argument.
+    allowed : iterable
+        What is known.
 
     Examples
     --------
@@ -261,6 +316,14 @@ def write_all(contents):
     ------
     ValueError
         If one of them cannot be written: then none is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_all({f"{folder}/a.txt": "one", f"{folder}/new/b.bin": b"two"})
+    ...     Path(folder, "a.txt").read_text(), Path(folder, "new/b.bin").read_bytes()
+    ('one', b'two')
     """
     staged = {}
     try:
@@ -278,6 +341,11 @@ def write_all(contents):
 
 def check_writable(path):
     """Raise the `ValueError` of `write_all` if no file can be written to `path`; leaves nothing behind.
+
+    Raises
+    ------
+    ValueError
+        If it cannot: a folder is there, or the system refuses.
 
     Examples
     --------

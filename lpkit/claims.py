@@ -165,6 +165,12 @@ def _is_measure(name):
 def verdict(claim, value):
     """The verdict on `claim` when the value found here is `value`.
 
+    Parameters
+    ----------
+    claim : Claim
+    value : float or None
+        In the unit of the claim; None where nothing can be computed.
+
     Examples
     --------
     >>> gain = Claim("gain", "", "", "", 0.43, "fraction", "equal", 0.1, 0.0, "", "", "")
@@ -189,10 +195,22 @@ def verdict(claim, value):
 def verdicts(item=None, *, ledger=None):
     """Every claim (or those of one notebook) with the value and verdict under each reading.
 
+    Parameters
+    ----------
+    item : str, optional
+        A notebook; without it all claims.
+    ledger : path, optional
+        As `read_claims` takes it.
+
     Returns
     -------
     pandas.DataFrame
         Columns id, item, source, statement, unit, paper, one column of values and one of verdicts a reading, note.
+
+    Raises
+    ------
+    ValueError
+        If there are no claims of that item, or as `read_claims`.
 
     Examples
     --------
@@ -226,6 +244,11 @@ def claims(item=None, *, ledger=None):
     Values are in the unit of the claim; fractions are shown in percent. They are those of the ledger's own settings,
     whatever the parameters of the notebook that shows them. Where every reading gives the same, as for all claims that
     no costs enter, it is said once, under "here".
+
+    Raises
+    ------
+    ValueError
+        As `verdicts`.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Compares what the notebooks compute now with what is committed, cell by cell, and never touches the repository.
 
 What is compared is the table behind each picture, and its caption. Pictures depend on the version of what draws them;
-where the versions of the manifest are those used here, and the tables are the same, so must the pictures be, byte for byte.
+where the versions of the manifest are those used here, and the tables are the same, so must the pictures be, byte for
+byte.
 """
 
 import csv
@@ -46,6 +47,13 @@ def compare_tables(committed, here, *, tolerance=TOLERANCE):
     """Places where two CSV texts differ: (place, committed value, value here). With an infinite tolerance any number
     equals any other.
 
+    Parameters
+    ----------
+    committed, here : str
+        The texts, the first line naming the columns.
+    tolerance : float
+        Relative, for numbers that are not whole on both sides.
+
     Examples
     --------
     >>> compare_tables("layer,cycles\\n1,46\\n", "layer,cycles\\n1,45\\n")
@@ -67,7 +75,34 @@ def compare_tables(committed, here, *, tolerance=TOLERANCE):
 
 
 def differences(id, root, scratch, *, tolerance=TOLERANCE):
-    """Each `Difference` between what notebook `id` made in the folder `scratch` and what is committed in `root`."""
+    """Each `Difference` between what notebook `id` made in the folder `scratch` and what is committed in `root`.
+
+    Parameters
+    ----------
+    id : str
+        A notebook.
+    root, scratch : Path
+        The repository, and a folder laid out like it.
+    tolerance : float
+        As for `compare_tables`; of a measured table it is infinite.
+
+    Yields
+    ------
+    Difference
+
+    Raises
+    ------
+    ValueError
+        If one of the two manifests is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     list(differences("lp_table1", Path(folder), Path(folder)))  # neither holds anything
+    []
+    """
     here, committed = manifest(scratch), manifest(root)
     names = sorted({name for book in (here, committed) for name, entry in book.items() if entry["notebook"] == id})
     for name in names:
@@ -89,10 +124,25 @@ def differences(id, root, scratch, *, tolerance=TOLERANCE):
 def same_pictures(name, root, scratch):
     """Pictures of `name` that must be the same to the byte: same versions, same table, not measured; in both folders.
 
+    Parameters
+    ----------
+    name : str
+        Of a figure.
+    root, scratch : Path
+        As for `differences`.
+
     Returns
     -------
     list of str
         Paths below the folders.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same_pictures("lp_table1", Path(folder), Path(folder))  # neither manifest speaks of it
+    []
     """
     entries = [manifest(folder).get(name, {}) for folder in (root, scratch)]
     said = [[entry.get(key) for key in ("versions", "results_sha256", "measured")] for entry in entries]
@@ -107,7 +157,18 @@ def _sha256(path):
 
 
 def strays(root):
-    """Committed files of results that no notebook makes, each as a `Difference`."""
+    """Committed files of results that no notebook makes, each as a `Difference`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (made := Path(folder, "figures")).mkdir()
+    ...     _ = (made / "old.md").write_text("left over")
+    ...     print(*strays(Path(folder)))
+    old: figures/old.md: committed there, here no notebook makes it
+    """
     known = manifest(root)
     for folder in ("data/results", "figures"):
         for path in sorted((root / folder).glob("*")):

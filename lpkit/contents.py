@@ -39,7 +39,8 @@ class Heading:
     @property
     def said(self):
         """What became of the claims, in words."""
-        plural, more = "claim" if self.claims == 1 else "claims", f", {self.fitted} more (fitted)" if self.fitted else ""
+        plural = "claim" if self.claims == 1 else "claims"
+        more = f", {self.fitted} more (fitted)" if self.fitted else ""
         return f"{self.reproduced} of {self.claims} {plural} reproduced{more}" if self.claims else "no claim of a paper"
 
     def __repr__(self):
@@ -84,6 +85,15 @@ def pictures(id, *, root=None):
 
 def thumbnail(name, *, width=320, height=220, root=None):
     """The committed picture `name`, reduced so that it fits into `width` x `height` pixels, as Jupyter shows it.
+
+    Parameters
+    ----------
+    name : str
+        Of a picture in figures/, without its ending.
+    width, height : int
+        Pixels at the most.
+    root : path, optional
+        The repository, if not the one that `lpkit.paths.repository` finds.
 
     Raises
     ------

@@ -53,6 +53,11 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
         Columns ``method`` ("gd": the best of constant steps, of steps falling as 1/sqrt t and of momentum 0.99;
         "pprs"), ``K``, ``eps``, ``steps`` (inf if never reached).
 
+    Raises
+    ------
+    ValueError
+        If the problem does not state these, a precision is negative, or a count is not a whole number of at least 1.
+
     Examples
     --------
     >>> from lpkit.problems import random_max_affine
@@ -81,7 +86,7 @@ def iterations_to(problem, precisions, *, samples=(1, 2, 10, 100), most=2000, se
 
 
 class Trial(NamedTuple):
-    """A problem, and the steps to each precision with tuned (`iterations_to`) and proved (`theorem_iterations`) settings."""
+    """A problem and the steps to each precision, tuned (`iterations_to`) and proved (`theorem_iterations`)."""
 
     problem: Problem
     tuned: pd.DataFrame
@@ -134,6 +139,25 @@ def theorem_iterations(problem, eps, *, seed=0):
     Gradient descent has the steps R / (L sqrt T) with T = (RL/eps)^2, PPRS the parameters of
     `lpkit.smoothing.theorem_parameters`.
 
+    Parameters
+    ----------
+    problem : Problem
+        With `optimum`, `L` and `R`.
+    eps : float
+        The precision.
+    seed : int
+        Of the perturbations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns method, K, eps, steps (made until f is within `eps`) and proved (those that are enough for sure).
+
+    Raises
+    ------
+    ValueError
+        If the problem does not state these, or `eps` is not a finite number above 0.
+
     Examples
     --------
     >>> from lpkit.problems import random_max_affine
@@ -163,6 +187,11 @@ def smooth_iterations(problem, eps, *, samples=(2, 10, 100), gammas=(1e-3, 1e-2,
         With `optimum`, `beta` and `R`.
     gammas : sequence of float
         In units of R.
+
+    Raises
+    ------
+    ValueError
+        If the problem does not state these, or a number is out of range.
 
     Examples
     --------
@@ -217,6 +246,11 @@ def fastest(rows, depths):
 def trial_times(rows, depths):
     """The rows of `iterations_to` or `theorem_iterations` at each depth, with their slots 2 steps (K + Delta - 1).
 
+    Raises
+    ------
+    ValueError
+        If a depth is not a whole number of at least 1, or there is none.
+
     Examples
     --------
     >>> rows = pd.DataFrame([("pprs", 10, 0.1, 9.0)], columns=["method", "K", "eps", "steps"])
@@ -231,6 +265,29 @@ def trial_times(rows, depths):
 
 def errors_and_bounds(problem, iterations, *, seeds=10):
     """Error after T steps with the theorem's parameters beside its bound: one row a T and seed.
+
+    Parameters
+    ----------
+    problem : Problem
+        With `optimum`, `L` and `R`.
+    iterations : sequence of int
+        Steps T.
+    seeds : int
+        Of the perturbations: 0, 1, ...
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns d, T, K, seed, error (f at the last iterate, over its least value), bound.
+
+    Raises
+    ------
+    ValueError
+        If the problem does not state these, or a number is not a whole number of at least 1.
+
+    References
+    ----------
+    PPRS (NeurIPS 2019), Theorem 4, with the constant of `lpkit.rates.pprs_error`.
 
     Examples
     --------

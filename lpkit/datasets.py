@@ -108,6 +108,11 @@ def cifar10_pixels(path, *, train=None, test=None, images=None):
     x_train, y_train, x_test, y_test
         uint8 (samples, 3, 32, 32) and int64 (samples,).
 
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `cifar10`.
+
     Examples
     --------
     >>> cifar10_pixels("no/such/folder")
@@ -134,6 +139,19 @@ def cifar10_pixels(path, *, train=None, test=None, images=None):
 
 def minibatches(dataset, *, batch=32, epochs=1, seed=0):
     """The training part in mini-batches (x, labels), shuffled anew in each epoch; a last, smaller one is left out.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    batch : int
+        Samples of a mini-batch.
+    epochs : int
+    seed : int
+        Of the order of the samples.
+
+    Returns
+    -------
+    list of (ndarray (B, C, H, W), ndarray (B,))
 
     Raises
     ------

@@ -26,6 +26,13 @@ def manifest(folder):
     ------
     ValueError
         If the file is no manifest.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     manifest(folder)  # nothing was made there yet
+    {}
     """
     path = Path(folder) / "figures" / "manifest.json"
     try:
@@ -52,7 +59,19 @@ def sources(notebook):
 
 
 def check_folder(folder, ids):
-    """Raise a `ValueError` if what the notebooks `ids` make could not be delivered to `folder`."""
+    """Raise a `ValueError` if what the notebooks `ids` make could not be delivered to `folder`.
+
+    Raises
+    ------
+    ValueError
+        If the manifest there is none, or a file could not be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_folder(Path(folder), ["lp_table1_networks"])
+    """
     manifest(folder)
     notebooks = (f"notebooks/{id}.ipynb" for id in ids)
     for file in ("figures/manifest.json", "data/results/table.csv", *notebooks):
@@ -63,6 +82,15 @@ def deliver(task, outcome, settings, *, root, folder):
     """Copy what the executed `task` made to `folder`; if that or `task` failed, keep notebook and log.
 
     Returns the outcome; never raises for what this one notebook did.
+
+    Parameters
+    ----------
+    task : lpkit.execute.Task
+    outcome : lpkit.execute.Outcome
+    settings : dict
+        Value of every parameter, for the manifest.
+    root, folder : Path
+        The repository, and where the results go.
     """
     failed = folder / (STATE if folder == root else "") / "failed" / task.id
     if outcome.ok:

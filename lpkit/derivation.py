@@ -217,9 +217,9 @@ def _changes(pairs):
 def split_delta(dfg, layer, share, *, moved=None):
     """Fig. 5: part delta of `layer` in delta', which stays, and delta'', which the stage of the next layer computes.
 
-    Both read the error and the weights (or the operands of a product of two tensors); a join puts their results together and applies the derivative of the
-    activation. The delays on the error's way in are then retimed across delta'', so that it runs on the stage where the
-    error is made and one version of the weights fewer is kept for each.
+    Both read the error and the weights (or the operands of a product of two tensors); a join puts their results
+    together and applies the derivative of the activation. The delays on the error's way in are then retimed across
+    delta'', so that it runs on the stage where the error is made and one version of the weights fewer is kept for each.
 
     Parameters
     ----------

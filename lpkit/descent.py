@@ -76,6 +76,12 @@ def mean_subgradients(problem, points, *, lengths=False):
     ------
     ValueError
         If the problem answers in other shapes, or in no numbers.
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> mean_subgradients(max_affine([[1.0]], [1.0]), np.array([[[0.0], [3.0], [4.0], [5.0]]]))  # of -1, 1, 1 and 1
+    array([[0.5]])
     """
     S, K, d = points.shape
     answer = problem.value_and_subgradient(points.reshape(S * K, d))
@@ -134,6 +140,17 @@ def descend(problem, iterations, step, *, method, settings, shape, K=1, start=No
     ValueError
         If a number is out of range, the start has a wrong shape, the loss there is not finite, the problem lacks
         something or answers in other shapes, or the callback cannot be called.
+
+    Examples
+    --------
+    >>> from lpkit.problems import max_affine
+    >>> def halve(t, state, settings, rng):  # a method that asks for no gradient
+    ...     return {"y": settings["factor"][:, None] * state["y"]}
+    >>> settings, shape = grid(factor=0.5)
+    >>> trace = descend(max_affine([[1.0]], [0.0]), 3, halve, method="halving", settings=settings, shape=shape,
+    ...                 start=[8.0])
+    >>> trace.values.tolist()
+    [[8.0, 4.0, 2.0, 1.0]]
     """
     T = whole_number(iterations, "iterations", least=0, most=MOST_STEPS)
     every, rng = whole_number(record_every, "record_every"), np.random.default_rng(

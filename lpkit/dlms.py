@@ -122,10 +122,23 @@ def _not_negative(value, name):
 def identification(*, taps=8, samples=2000, seeds=10, noise=0.01):
     """Signals of a system to be identified: white Gaussian input, a random filter of norm 1, and white noise on top.
 
+    Parameters
+    ----------
+    taps : int
+        Of the filter to be found.
+    samples, seeds : int
+    noise : float
+        Standard deviation of what is added to d.
+
     Returns
     -------
     x, d : ndarray (samples, seeds)
         One run a seed 0, 1, ..., seeds - 1; `noise` is the standard deviation of what no filter can explain.
+
+    Raises
+    ------
+    ValueError
+        If a count is not a whole number of at least 1, or the noise is negative or not finite.
 
     Examples
     --------
@@ -149,10 +162,27 @@ def _identified(rng, taps, samples, noise):
 def learning_curves(delays, *, step_size=0.02, taps=8, samples=2000, seeds=10, noise=0.01):
     """Squared error against n for each delay, all on the same signals.
 
+    Parameters
+    ----------
+    delays : sequence of int
+        M.
+    step_size : float
+    taps, samples, seeds, noise
+        As for `identification`.
+
     Returns
     -------
     dict
         From delay M to ndarray (samples, seeds).
+
+    Raises
+    ------
+    ValueError
+        As `identification`, if a delay is not a whole number of at least 0, or the step size not a finite number.
+
+    References
+    ----------
+    LayerPipe (ICCAD 2021), Fig. 3.
 
     Examples
     --------
@@ -176,6 +206,11 @@ def mean_bound(delay, *, power=1.0):
     delay : int
     power : float
         Largest eigenvalue of the correlation matrix of x; the variance of a white x.
+
+    Raises
+    ------
+    ValueError
+        If `delay` is not a whole number of at least 0, or `power` not a finite number above 0.
 
     Examples
     --------
@@ -208,6 +243,11 @@ def measured_bound(delay, *, signal="constant", taps=1, samples=4000, seeds=5, p
     Returns
     -------
     float
+
+    Raises
+    ------
+    ValueError
+        If the signal is unknown or a number is out of range.
 
     Examples
     --------
@@ -253,6 +293,11 @@ def as_training(x, d, *, taps, step_size, delay=0):
     -------
     ndarray (samples + delay, taps)
         Weights w(n + 1) after each sample and, while late gradients arrive, after the last.
+
+    Raises
+    ------
+    ValueError
+        As `dlms`.
 
     Notes
     -----

@@ -55,7 +55,8 @@ def circle_places(dfg):
     n = len(dfg.nodes)
     size = max(2.0, 0.28 * n)
     angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    return {v: (round(float(size * np.cos(a)), 9), round(float(size * np.sin(a)), 9)) for v, a in zip(dfg.nodes, angles)}
+    return {v: (round(float(size * np.cos(a)), 9), round(float(size * np.sin(a)), 9))
+            for v, a in zip(dfg.nodes, angles)}  # fmt: skip
 
 
 def draw_graph(axis, dfg, places, *, loop=(), changed=(), inside=(), inward=False, show_times=False):
@@ -82,10 +83,12 @@ def draw_graph(axis, dfg, places, *, loop=(), changed=(), inside=(), inward=Fals
     texts = {node: f"{node}\n{time}" if show_times else node for node, time in dfg.times.items()}
     circles = {node: _draw_node(axis, node, places[node], texts[node]) for node in dfg.nodes}
     for node in inside:
-        axis.add_patch(Circle(places[node], 1.35 * RADIUS, fill=False, edgecolor="#B03A00", lw=1.4, ls=(0, (3, 1.5)), zorder=4))
+        axis.add_patch(Circle(places[node], 1.35 * RADIUS, fill=False, edgecolor="#B03A00", lw=1.4, ls=(0, (3, 1.5)),
+                              zorder=4))  # fmt: skip
     for edge in dfg.edges:
         ends = (edge.source, edge.target)
-        _draw_edge(axis, edge, [places[e] for e in ends], [circles[e] for e in ends], ends in strong, ends in changed, middle)
+        _draw_edge(axis, edge, [places[e] for e in ends], [circles[e] for e in ends], ends in strong, ends in changed,
+                   middle)  # fmt: skip
     xs, ys = zip(*(places[node] for node in dfg.nodes))
     axis.set(xlim=(min(xs) - 0.7, max(xs) + 0.7), ylim=(min(ys) - 0.7, max(ys) + 0.7), aspect="equal")
     axis.set_axis_off()

@@ -156,8 +156,8 @@ def ticks_of(times, count):
         if sum(ticks) * count < 2**63:
             return ticks, scale
         if scale == 1:
-            raise ValueError("the timeline is longer than 64 bits hold; use fewer mini-batches, costs in a larger unit, "
-                             "or a bandwidth as a float, such as 8.0")  # fmt: skip
+            raise ValueError("the timeline is longer than 64 bits hold; use fewer mini-batches, costs in a larger "
+                             "unit, or a bandwidth as a float, such as 8.0")  # fmt: skip
     try:
         ticks = [float(t) for t in times]
     except OverflowError:

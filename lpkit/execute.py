@@ -73,7 +73,13 @@ class Outcome:
 
 
 def needs_papermill():
-    """Raise a `ValueError` that says what to install if notebooks cannot be executed here."""
+    """Raise a `ValueError` that says what to install if notebooks cannot be executed here.
+
+    Raises
+    ------
+    ValueError
+        If papermill or ipykernel is missing.
+    """
     missing = [name for name in ("papermill", "ipykernel") if find_spec(name) is None]
     if missing:
         raise ValueError(
@@ -109,7 +115,16 @@ def execute(task):
 
 
 def execute_all(tasks, jobs, done):
-    """Execute `tasks` in worker processes and call `done(task, outcome)` in this one, as they end."""
+    """Execute `tasks` in worker processes and call `done(task, outcome)` in this one, as they end.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    jobs : int
+        Workers at the most.
+    done : callable
+        ``done(task, outcome)``; an error that it raises ends all workers.
+    """
     if not tasks:
         return
     before = set(multiprocessing.active_children())

@@ -58,6 +58,15 @@ def export(plan, paths, *, timeline=None, channels=None, clock=None):
     ValueError
         If a name says nothing known, needs a timeline, or comes twice; if a timeline cannot be expressed in its form;
         or if a file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lpkit as lp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = export(lp.plan(lp.costs("sample4"), 2), [f"{folder}/best.json", f"{folder}/best.csv"])
+    ...     [(path.name, path.exists()) for path in made]
+    [('best.json', True), ('best.csv', True)]
     """
     texts = export_texts(plan, paths, timeline=timeline, channels=channels, clock=clock)
     for path in texts:
@@ -67,7 +76,26 @@ def export(plan, paths, *, timeline=None, channels=None, clock=None):
 
 
 def export_texts(plan, paths, *, timeline=None, channels=None, clock=None):
-    """{path: text, or bytes of a picture} of the files that `export` writes."""
+    """{path: text, or bytes of a picture} of the files that `export` writes.
+
+    Parameters
+    ----------
+    plan, paths, timeline, channels, clock
+        As for `export`.
+
+    Raises
+    ------
+    ValueError
+        As `export`, apart from what comes of writing.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> {path.name: text.splitlines()[0] for path, text in export_texts(plan, ["new/best.csv"]).items()}
+    {'best.csv': 'stage,layers,load,fixed,delta_kept,delta_in,delta_out,out_fraction,mandatory_bytes,additional_bytes'}
+    """
     texts, forms = {}, {path: _form(path, timeline) for path in map(Path, paths)}  # names first: pictures take a while
     for path in map(Path, paths):
         for place, text in _texts(path, forms[path], plan, timeline, channels, clock).items():
@@ -101,7 +129,8 @@ def _form(path, timeline):
         if path.name.endswith(ending):
             if ending in OF_TIMELINES and timeline is None:
                 raise ValueError(f"cannot export {str(path)!r} without a schedule; files named "
-                                 f"{', '.join(OF_TIMELINES)} show one, a plan is written as another NAME.json or NAME.csv")
+                                 f"{', '.join(OF_TIMELINES)} show one, a plan is written as another NAME.json or "
+                                 "NAME.csv")  # fmt: skip
             return ending
     raise ValueError(f"cannot export {str(path)!r}; names end in .json (a plan), .csv (its stages), graph.txt "
                      f"(PipeDream's profile), or with a schedule in {', '.join(OF_TIMELINES)}")  # fmt: skip

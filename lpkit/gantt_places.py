@@ -111,6 +111,15 @@ def runs_of(boxes, *keys):
 def corners(left, right, top, bottom):
     """Corners of rectangles from four arrays of n: (n, 4, 2).
 
+    Parameters
+    ----------
+    left, right, top, bottom : array (n,)
+
+    Returns
+    -------
+    array (n, 4, 2)
+        x and y of the corners, around the rectangle.
+
     Examples
     --------
     >>> corners(*np.array([[0], [2], [5], [6]])).tolist()

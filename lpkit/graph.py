@@ -198,6 +198,19 @@ class Network:
 def node_shape(node, shapes, known=()):
     """Output shape of `node`, given the `shapes` of the nodes before it; `known` are the names in the whole file.
 
+    Parameters
+    ----------
+    node : Node
+    shapes : mapping of str to tuple of int
+        Name -> (C, H, W); the network's input is ``"input"``.
+    known : sequence of str
+        Only for the error: an input that comes later is told from one that is unknown.
+
+    Returns
+    -------
+    tuple of int
+        (C, H, W).
+
     Raises
     ------
     ValueError

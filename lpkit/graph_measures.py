@@ -79,7 +79,8 @@ def _steps_equal(stages):
     batches = [(rng.standard_normal((4, 1, 8, 8)), rng.integers(0, 10, 4)) for _ in range(10)]
     delays = [2 * after for after in stages_after(stages)]
     *_, (wanted, _) = recurrence(network, batches, delays, parameters=start, step_size=0.1)
-    ends = [train(step.dfg, network, batches, parameters=start, step_size=0.1).parameters for step in derive(layers, stages)]
+    ends = [train(step.dfg, network, batches, parameters=start, step_size=0.1).parameters
+            for step in derive(layers, stages)]  # fmt: skip
     return [all(np.array_equal(p.W, q.W) for p, q in zip(end, wanted)) for end in ends]
 
 
@@ -95,7 +96,8 @@ def stash_is_twice_the_stages_after(read):
     """Share of layers with a delta whose weights and activations are kept 2 S(l) iterations, over several groupings."""
     kept = [(layer, after) for stages in GROUPINGS
             for layer, after in zip(stash(derive(len(stages), stages)[-1].dfg), stages_after(stages))]
-    right = [layer.activations == 2 * after and (layer.layer == 1 or layer.weights == 2 * after) for layer, after in kept]
+    right = [layer.activations == 2 * after and (layer.layer == 1 or layer.weights == 2 * after)
+             for layer, after in kept]  # fmt: skip
     return float(np.mean(right))
 
 

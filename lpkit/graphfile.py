@@ -21,6 +21,15 @@ def read_graph(path):
     ------
     FileNotFoundError, ValueError
         As the readers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "ring.json")
+    ...     _ = file.write_text('{"nodes": {"a": 1, "b": 2}, "edges": [["a", "b", 0], ["b", "a", 1]]}')
+    ...     read_graph(file).times
+    {'a': 1, 'b': 2}
     """
     return read_bench(path) if Path(path).suffix.lower() == ".bench" else read_json(path)
 

@@ -26,6 +26,19 @@ def smooth_chain(coordinates, *, beta=1.0, R=1.0, depth=2):
 
     `s` is such that the minimiser u_i = 1 - i/(n + 1) is at distance R from the start 0.
 
+    Parameters
+    ----------
+    coordinates : int
+        n, which is also the dimension.
+    beta, R : float
+        Lipschitz constant of the gradient, and distance of the minimiser from 0.
+    depth : int
+        Delta, nodes over which the terms are spread.
+
+    Returns
+    -------
+    Problem
+
     Raises
     ------
     ValueError
@@ -62,6 +75,19 @@ def l1_chain(coordinates, *, L=1.0, R=1.0, depth=2):
     a = L / (2 sqrt n) and r = R / sqrt n; the minimiser has all coordinates r. The subgradient of ``|.|`` at 0 is
     0: a method that starts at 0 learns of one coordinate at a time.
 
+    Parameters
+    ----------
+    coordinates : int
+        n, which is also the dimension.
+    L, R : float
+        Lipschitz constant, and distance of the minimiser from 0.
+    depth : int
+        Delta, nodes over which the terms are spread.
+
+    Returns
+    -------
+    Problem
+
     Raises
     ------
     ValueError
@@ -96,6 +122,19 @@ def nonconvex_chain(coordinates, *, beta=1.0, D=1.0, depth=2):
     -Psi(1) Phi(u_1) + sum Psi(-u_i) Phi(-u_{i+1}) - Psi(u_i) Phi(u_{i+1}), scaled so that f is beta-smooth and
     f(0) - inf f <= D. Psi(u) = exp(1 - 1/(2u - 1)^2) above 1/2, else 0; Phi(u) = sqrt(e) times the integral of
     exp(-t^2/2) up to u. The threshold is the problem's `gradient_floor`.
+
+    Parameters
+    ----------
+    coordinates : int
+        n, which is also the dimension.
+    beta, D : float
+        Lipschitz constant of the gradient, and the most that f can fall from 0.
+    depth : int
+        Delta, nodes over which the terms are spread.
+
+    Returns
+    -------
+    Problem
 
     Raises
     ------
@@ -148,6 +187,21 @@ def nesterov_max(coordinates, *, dimension=None, L=1.0, R=1.0, depth=1):
     L-Lipschitz in the ball of radius R around 0, which holds the minimiser, -R/sqrt k in the k coordinates. Of several
     largest coordinates the first gives the subgradient, so that a method starting at 0 learns of one at a time. All of
     it sits on the first node: depth hides none of it.
+
+    Parameters
+    ----------
+    coordinates : int
+        k.
+    dimension : int, optional
+        d >= k; by default k.
+    L, R : float
+        As for `l1_chain`.
+    depth : int
+        Delta.
+
+    Returns
+    -------
+    Problem
 
     Raises
     ------

@@ -25,6 +25,18 @@ __all__ = ["interleaved", "interleaved_graph"]
 def interleaved_graph(layers, k, stages=None):
     """The k-slow graph, pipelined by retiming alone: k trainings take turns, and no gradient is late.
 
+    Parameters
+    ----------
+    layers : int
+    k : int
+        Trainings that take turns.
+    stages : sequence of int, optional
+        Stage of each layer; by default one a layer.
+
+    Returns
+    -------
+    DFG
+
     Raises
     ------
     ValueError

@@ -50,6 +50,14 @@ def parse_json(text, *, too_deep=TOO_DEEP, **numbers):
     `too_deep` is what is said of lists in lists without end, and `numbers` are other readers of numbers, as for
     `json.loads`.
 
+    Parameters
+    ----------
+    text : str
+    too_deep : str
+        What the error says of lists in lists without end.
+    **numbers
+        Other readers of numbers, by the names of `json.loads`: parse_int, parse_float, parse_constant.
+
     Raises
     ------
     ValueError

@@ -153,6 +153,11 @@ def input_signal(layers, x):
 def checked_target(target):
     """The target of a mini-batch as an array of real numbers; the loss looks at its shape.
 
+    Raises
+    ------
+    ValueError
+        If it holds anything else.
+
     Examples
     --------
     >>> checked_target([3, 1])
@@ -313,6 +318,23 @@ def input_error(layer, W, error, *, product=np.matmul, channels=None):
 
     `channels` (a range) computes those input channels alone, the columns of the product: a part of a split delta.
 
+    Parameters
+    ----------
+    layer : ChainLayer
+    W : ndarray
+        Weights, as `lpkit.numerics` lays them.
+    error : Error
+        At the output of the layer.
+    product : callable
+        What multiplies matrices.
+    channels : range, optional
+        Input channels that are computed; by default all.
+
+    Raises
+    ------
+    ValueError
+        If the error does not fit the weights.
+
     Notes
     -----
     LayerPipe, Eq. 4 and Fig. 5.
@@ -359,6 +381,21 @@ def updated(parameters, gradient, step_size):
 def output_error(layer, signal, target, loss):
     """E: the loss, and the error at the output of the last layer before its activation.
 
+    Parameters
+    ----------
+    layer : ChainLayer
+        The last one.
+    signal : Signal
+        What it made.
+    target : ndarray
+    loss : callable
+        ``loss(output, target) -> (value, error)``, such as `lpkit.numerics.squared_error`.
+
+    Raises
+    ------
+    ValueError
+        As `checked_target` and the loss.
+
     Examples
     --------
     >>> from lpkit.numerics import squared_error
@@ -403,6 +440,11 @@ def backpropagation(layers, parameters, x, target, loss, *, products=None):
 
 def chosen_products(products):
     """What multiplies in F, G and delta: `numpy.matmul` where `products` names nothing else.
+
+    Raises
+    ------
+    ValueError
+        If it names another operation than F, G and delta.
 
     Examples
     --------

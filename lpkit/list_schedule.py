@@ -125,11 +125,13 @@ def _ranks_of(table, tasks):
     """Ranks from a table; each task must have one."""
     missing = [name for name in ("kind", "layer", "rank") if name not in table]
     if missing:
-        raise ValueError(f"the priorities have no column {missing[0]!r}; give kind, layer and rank, one row an operation")
+        raise ValueError(f"the priorities have no column {missing[0]!r}; give kind, layer and rank, one row an "
+                         "operation")  # fmt: skip
     ranks = dict(zip(zip(table["kind"].tolist(), table["layer"].tolist()), table["rank"].tolist()))
     for task in tasks:
         if (task.kind, task.layer) not in ranks:
-            raise ValueError(f"the priorities have no row for {task.kind} of layer {task.layer}; give each operation one")
+            raise ValueError(f"the priorities have no row for {task.kind} of layer {task.layer}; give each operation "
+                             "one")  # fmt: skip
         whole_number(ranks[task.kind, task.layer], f"the rank of {task.kind} of layer {task.layer}", least=0)
     return [int(ranks[task.kind, task.layer]) for task in tasks]
 
@@ -250,4 +252,5 @@ def _timeline(plan, name, batches, tasks, rows, scale):
     layer, stage = (np.array([getattr(task, name) for task in tasks])[of] for name in ("layer", "stage"))
     nothing = np.zeros(len(rows), np.int64)
     return Timeline(plan, name, batches, 1, kind=kind, layer=layer, stage=stage, micro=operation // size, start=start,
-                    end=end, version=version, tensor=nothing.astype(np.int8), target=nothing, scale=scale or 1)  # fmt: skip
+                    end=end, version=version, tensor=nothing.astype(np.int8), target=nothing,
+                    scale=scale or 1)  # fmt: skip

@@ -143,6 +143,23 @@ def _certificate(programme, flow, registers):
 def register_cost(dfg, *, weights=None, shared=True):
     """Cost of the registers of `dfg` as it stands, counted as `min_registers` does.
 
+    Parameters
+    ----------
+    dfg : DFG
+    weights : mapping of str to number, optional
+        Cost of a register of what each node makes; by default 1.
+    shared : bool
+        Whether the edges that leave a node share its registers.
+
+    Returns
+    -------
+    int or Fraction
+
+    Raises
+    ------
+    ValueError
+        If a weight is missing, negative or not exact, or is of a node that is not there.
+
     Examples
     --------
     >>> from lpkit.dfg import DFG
@@ -158,6 +175,23 @@ def verify_min_registers(dfg, found, period=None, *, weights=None, shared=True):
     """Whether `found` is a retiming of at most that period with the fewest registers: what it costs, and why not less.
 
     Adds up the constraints of the certificate, each checked against the graph alone; does not solve anything.
+
+    Parameters
+    ----------
+    dfg : DFG
+    found : Retiming
+        From `min_registers`.
+    period, weights, shared
+        As they were given there.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ValueError
+        If the period or a weight is out of range: see `register_cost`.
 
     Examples
     --------

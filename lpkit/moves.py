@@ -70,7 +70,8 @@ def _lags(dfg, r):
     for name, lag in r.items():
         if not (isinstance(name, str) and name in dfg.index):
             raise unknown_name(name, "a node of r", dfg.nodes[:50])
-        lags[dfg.index[name]] = whole_number(lag, f"the lag of node {shown(name)}", least=-LARGEST_LAG, most=LARGEST_LAG)
+        said = f"the lag of node {shown(name)}"
+        lags[dfg.index[name]] = whole_number(lag, said, least=-LARGEST_LAG, most=LARGEST_LAG)
     for host in dfg.hosts:
         lag = int(lags[dfg.index[host]])
         if lag:
@@ -82,6 +83,18 @@ def move(dfg, nodes, k):
     """Move `k` delays from each edge that leaves `nodes` to each that enters them; the other way for negative `k`.
 
     The edges between `nodes` and the rest are a cutset; moving delays across it is a retiming of one side.
+
+    Parameters
+    ----------
+    dfg : DFG
+    nodes : sequence of str
+        Or one name.
+    k : int
+        Delays.
+
+    Returns
+    -------
+    DFG
 
     Raises
     ------
@@ -107,8 +120,8 @@ def move(dfg, nodes, k):
     cut = cutset(dfg, nodes)
     for u, v, w in (cut.forward if k > 0 else cut.backward) if k else ():
         if w < abs(k):
-            raise ValueError(f"moving {abs(k)} delays takes {abs(k)} from edge {short(u)} -> {short(v)}, which has {w}; "
-                             "move fewer")  # fmt: skip
+            raise ValueError(f"moving {abs(k)} delays takes {abs(k)} from edge {short(u)} -> {short(v)}, which has "
+                             f"{w}; move fewer")  # fmt: skip
     return retime(dfg, dict.fromkeys(cut.nodes, k))
 
 

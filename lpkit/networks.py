@@ -22,8 +22,8 @@ from lpkit.checks import choice, read_text, shown, unknown_name, write_atomicall
 from lpkit.graph import INPUT, Layer, Network, Node, checked_shape, node_shape
 from lpkit.operations import (
     ACTIVATIONS, GEMM_OPERATIONS, JOINS, OPERATIONS, STATED, Activation, Add, BatchNorm, Carried, Concat, Conv, ConvND,
-    ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_source, is_view, mac_count, output_shape, parameter_count,
-    weight_count,
+    ConvTranspose, Dense, Flatten, GlobalPool, MatMul, Pool, is_source, is_view, mac_count, output_shape,
+    parameter_count, weight_count,
 )  # fmt: skip
 from lpkit.transformers import bert_base, gpt2, vit_b16
 

@@ -311,6 +311,17 @@ def _check_delta(delta, op, input_shape, batch):
 def dense_forward(W, a, *, product=np.matmul):
     """F of a dense layer without bias: [B, C] x [C, N].
 
+    Parameters
+    ----------
+    W : ndarray (N, C)
+    a : ndarray (B, C)
+    product : callable
+        What multiplies matrices.
+
+    Returns
+    -------
+    ndarray (B, N)
+
     Raises
     ------
     ValueError
@@ -332,6 +343,19 @@ def dense_forward(W, a, *, product=np.matmul):
 
 def dense_G(delta, a, *, form="a", product=np.matmul):
     """G of a dense layer, shaped as W (N, C): [C, B] x [B, N] in form "a", its transpose [N, B] x [B, C] in form "b".
+
+    Parameters
+    ----------
+    delta : ndarray (B, N)
+    a : ndarray (B, C)
+    form : {"a", "b"}
+        Which of the two products is made.
+    product : callable
+        What multiplies matrices.
+
+    Returns
+    -------
+    ndarray (N, C)
 
     Raises
     ------
@@ -355,6 +379,17 @@ def dense_G(delta, a, *, form="a", product=np.matmul):
 
 def dense_delta(W, delta, *, product=np.matmul):
     """delta of a dense layer, the gradient with respect to its input: [B, N] x [N, C].
+
+    Parameters
+    ----------
+    W : ndarray (N, C)
+    delta : ndarray (B, N)
+    product : callable
+        What multiplies matrices.
+
+    Returns
+    -------
+    ndarray (B, C)
 
     Raises
     ------

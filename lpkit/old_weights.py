@@ -113,6 +113,22 @@ def pipelined(layers, stages=None):
 def method_graph(layers, method, stages=None):
     """The graph that `method` executes; without a stash, delta_l reads the weights that F_l reads at that clock.
 
+    Parameters
+    ----------
+    layers : int
+    method : {"none", "stash", "average", "naive"}
+    stages : sequence of int, optional
+        Stage of each layer; by default one a layer. ``"none"`` has none.
+
+    Returns
+    -------
+    DFG
+
+    Raises
+    ------
+    ValueError
+        If the method is unknown, or layers or stages are none.
+
     Examples
     --------
     >>> for method in METHODS:
@@ -136,6 +152,19 @@ def weight_memory(network, method, stages=None, *, bytes_per_element=4):
     """Bytes that a method keeps beside the weights themselves: the stash, or the moving averages.
 
     The first layer has no delta, so it keeps nothing.
+
+    Parameters
+    ----------
+    network : Network
+    method : {"none", "stash", "average", "naive"}
+    stages : sequence of int, optional
+        Stage of each layer; by default one a layer.
+    bytes_per_element : int
+
+    Raises
+    ------
+    ValueError
+        As `method_graph`.
 
     Examples
     --------
@@ -179,6 +208,11 @@ def train_by(method, network, batches, *, parameters, step_size, stages=None, lo
     -------
     Trained
 
+    Raises
+    ------
+    ValueError
+        If the method is unknown, the stages are none, or as `lpkit.training.train`.
+
     Examples
     --------
     >>> from lpkit.layerwise import initial_parameters
@@ -206,10 +240,22 @@ def reconstruction_error(network, batches, *, parameters, step_size, stages=None
 
     Trained with the exact stash; 0 is exact, and below 1 the moving average is nearer than no reconstruction at all.
 
+    Parameters
+    ----------
+    network, batches, parameters, step_size, loss
+        As for `lpkit.training.train`.
+    stages : sequence of int, optional
+        Stage of each layer; by default one a layer.
+
     Returns
     -------
     dict
         From each layer that has a stash to the ratio of the root mean squares, over all iterations.
+
+    Raises
+    ------
+    ValueError
+        As `train_by`.
 
     Examples
     --------

@@ -16,8 +16,8 @@ from lpkit.stated import VIEWS, Carried, ConvND
 
 __all__ = [
     "Conv", "ConvTranspose", "Dense", "Pool", "GlobalPool", "Flatten", "BatchNorm", "Activation", "Add", "Concat",
-    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source", "is_view",
-    "mac_count", "output_shape", "weight_count", "parameter_count",
+    "Carried", "ConvND", "MatMul", "ACTIVATIONS", "GEMM_OPERATIONS", "JOINS", "OPERATIONS", "STATED", "is_source",
+    "is_view", "mac_count", "output_shape", "weight_count", "parameter_count",
 ]  # fmt: skip
 
 ACTIVATIONS = (
@@ -306,6 +306,13 @@ def mac_count(op, in_shape, out_shape):
     """Multiply-accumulates of the forward pass of `op` on one sample; 0 if it is no matrix product.
 
     Each weight meets every pixel of the output once; in a transposed convolution, every pixel of the input.
+
+    Parameters
+    ----------
+    op
+        One of the operations of this module.
+    in_shape, out_shape : tuple of int
+        (C, H, W) of its input and output.
 
     Examples
     --------

@@ -12,6 +12,18 @@ SHOWN = 12  # nodes of a path that an error names
 def outgoing(count, tails, heads):
     """Edges by their source, as lists: node u has ``targets[starts[u]:starts[u + 1]]``; also the order of the edges.
 
+    Parameters
+    ----------
+    count : int
+        Nodes.
+    tails, heads : ndarray of int, shape (edges,)
+        Where each edge begins and ends.
+
+    Returns
+    -------
+    starts, targets, order : list of int
+        Of lengths count + 1, edges and edges.
+
     Examples
     --------
     >>> outgoing(2, np.array([1, 0, 1]), np.array([0, 1, 1]))
@@ -45,6 +57,15 @@ def topological(starts, targets):
 def strong_components(count, tails, heads):
     """Label of the strongly connected component of each of `count` nodes.
 
+    Parameters
+    ----------
+    count, tails, heads
+        As for `outgoing`.
+
+    Returns
+    -------
+    ndarray of int, shape (count,)
+
     Examples
     --------
     >>> labels = strong_components(3, np.array([0, 1, 1]), np.array([1, 0, 2]))
@@ -56,6 +77,15 @@ def strong_components(count, tails, heads):
 
 def weak_components(count, tails, heads):
     """Label of the connected component of each of `count` nodes, whichever way the edges point.
+
+    Parameters
+    ----------
+    count, tails, heads
+        As for `outgoing`.
+
+    Returns
+    -------
+    ndarray of int, shape (count,)
 
     Examples
     --------

@@ -65,6 +65,18 @@ def values(id, given, *, root=None):
 
     Text stands for a value where another type is wanted, as on a command line: "3", "true", "[2, 3]".
 
+    Parameters
+    ----------
+    id : str
+        A notebook.
+    given : mapping of str to value
+    root : path, optional
+        The repository, if not the one that `lpkit.paths.repository` finds.
+
+    Returns
+    -------
+    dict
+
     Raises
     ------
     ValueError

@@ -40,7 +40,24 @@ class PeriodCertificate:
 
 
 def certificate_of_bound(dfg, period, bound):
-    """The certificate that the loop of the bound, or the longest node, gives."""
+    """The certificate that the loop of the bound, or the longest node, gives.
+
+    Parameters
+    ----------
+    dfg : DFG
+    period : int
+        Times the denominator of the node times.
+    bound : lpkit.dfg.Bound
+        From `lpkit.ties.tied_bound`.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> from lpkit.ties import tied_bound
+    >>> ring = DFG({"a": 1, "b": 1}, [("a", "b", 0), ("b", "a", 1)])
+    >>> certificate_of_bound(ring, 2, tied_bound(ring)).text
+    'the loop a -> b -> a takes 2 over 1 delay, so no period is below 2'
+    """
     shown, times = plain(Fraction(period, dfg.denominator)), dfg.whole_times.tolist()
     if period == max(times):
         name = dfg.nodes[times.index(period)]
@@ -107,7 +124,19 @@ def fewest_delays(dfg, paths):
 
 
 def certificate_of_walk(dfg, graph, period, lags, links):
-    """The certificate that a closed walk of constraints gives: for each the path with the fewest delays behind it."""
+    """The certificate that a closed walk of constraints gives: for each the path with the fewest delays behind it.
+
+    Parameters
+    ----------
+    dfg : DFG
+    graph
+        From `lpkit.feasibility.wiring`.
+    period : int
+        Times the denominator of the node times.
+    lags : list of int
+    links : sequence of (int, int)
+        The constraints, as places of nodes.
+    """
     paths = tuple(tuple(dfg.nodes[place] for place in _path(graph, lags, *link)) for link in links)
     shown = plain(Fraction(period, dfg.denominator))
     delays, long = _walk_total(dfg, paths, shown)
@@ -150,6 +179,13 @@ def _path(graph, lags, start, end):
 
 def proves_period(dfg, certificate, period):
     """Whether the certificate rules out every period of `dfg` below `period`.
+
+    Parameters
+    ----------
+    dfg : DFG
+    certificate : PeriodCertificate
+    period : int or Fraction
+        In the unit of the node times.
 
     Examples
     --------

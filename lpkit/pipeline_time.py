@@ -66,6 +66,15 @@ def pipeline_time(iterations, samples, depth, *, how="formula"):
 def chain_timeline(samples, depth):
     """`Timeline` of one step: `samples` micro-batches through a chain of `depth` nodes, a slot each way.
 
+    Raises
+    ------
+    ValueError
+        If a number is not a whole number of at least 1, or there would be more than ten million passes each way.
+
+    References
+    ----------
+    PPRS (NeurIPS 2019), Fig. 2.
+
     Examples
     --------
     >>> line = chain_timeline(3, 4)

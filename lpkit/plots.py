@@ -288,8 +288,8 @@ def verdict_counts(frame, *, title=""):
     frame : pandas.DataFrame
         Rows are readings, columns verdicts, values counts.
     """
-    shades = {"reproduced": "#009E73", "reproduced (fitted)": "#8FD3BD", "direction only": "#F0E442", "not reproduced": "#D55E00",
-              "cannot be checked": "#BBBBBB"}
+    shades = {"reproduced": "#009E73", "reproduced (fitted)": "#8FD3BD", "direction only": "#F0E442",
+              "not reproduced": "#D55E00", "cannot be checked": "#BBBBBB"}
     figure, ((axis,),) = new_figure(size=(7.2, 0.55 * len(frame) + 1.1))
     left = np.zeros(len(frame))
     for verdict in frame.columns:

@@ -74,6 +74,19 @@ def activation_slope(a, kind):
 def tap_pixels(padded, tap, output, stride, dilation=(1, 1)):
     """View of the pixels of `padded` (..., H, W) that one tap of a kernel meets, one an output pixel.
 
+    Parameters
+    ----------
+    padded : ndarray (..., H, W)
+    tap : (int, int)
+        Row and column in the kernel.
+    output : (int, int)
+        Rows and columns of the output.
+    stride, dilation : (int, int)
+
+    Returns
+    -------
+    ndarray (..., E_h, E_w)
+
     Examples
     --------
     >>> tap_pixels(np.arange(16).reshape(1, 1, 4, 4), (0, 1), (2, 2), (2, 2))[0, 0]
@@ -128,6 +141,19 @@ def pool_forward(a, op):
 def pool_backward(delta, winner, op, input_shape):
     """The gradient with respect to the input of a pooling, from that of its output and the winners of `pool_forward`.
 
+    Parameters
+    ----------
+    delta : ndarray (B, C, E_h, E_w)
+    winner : ndarray of int, shaped as delta, or None
+        From `pool_forward`; None of an average.
+    op : Pool
+    input_shape : tuple of int
+        (C, H, W).
+
+    Returns
+    -------
+    ndarray (B, C, H, W)
+
     Examples
     --------
     >>> from lpkit.operations import Pool
@@ -147,6 +173,17 @@ def pool_backward(delta, winner, op, input_shape):
 
 def padded_images(a, around, value=0):
     """Images (B, C, H, W) with rows and columns of `value` around, `around` as in `numpy.pad`; memory lies as in `a`.
+
+    Parameters
+    ----------
+    a : ndarray (B, C, H, W)
+    around : pair of pairs of int
+        Rows above and below, columns left and right.
+    value : number
+
+    Returns
+    -------
+    ndarray (B, C, H + rows, W + columns)
 
     Examples
     --------

@@ -164,7 +164,8 @@ def timetable(axis, passes, nodes):
 
 def _keys():
     names = {"forward": "forward pass (number: sample)", "backward": "backward pass"}
-    return [Patch(color=PASSES[name], label=label) for name, label in names.items()] + [Patch(color=IDLE, label="waits")]
+    passes = [Patch(color=PASSES[name], label=label) for name, label in names.items()]
+    return [*passes, Patch(color=IDLE, label="waits")]
 
 
 @styled

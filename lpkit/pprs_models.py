@@ -20,6 +20,11 @@ def random_graph(seed, nodes=12):
     dict
         Node -> names it reads, as `lpkit.pipeline_time.bubbling` takes it.
 
+    Raises
+    ------
+    ValueError
+        If the seed is negative.
+
     Examples
     --------
     >>> random_graph(0, nodes=4)

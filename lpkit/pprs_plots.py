@@ -29,8 +29,8 @@ def curve_panels(rows, labels, *, columns=3, linear=(), title=""):
     rows : pandas.DataFrame
         Columns ``panel``, ``name`` (of a curve), ``kind`` ("line", "dot", or "mark": a vertical line where x is),
         ``x``, ``y`` and, for a spread over seeds, ``low`` and ``high``. Where y is not finite nothing is drawn.
-        Names that differ in their number alone, such as "K = 10", are drawn from light to dark; with " bound" behind, dashed in
-        the colour of the same name without.
+        Names that differ in their number alone, such as "K = 10", are drawn from light to dark; with " bound" behind,
+        dashed in the colour of the same name without.
     labels : mapping of str to (str, str)
         Panel, in order, to the names of its axes.
     linear : sequence of str

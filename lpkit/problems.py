@@ -168,6 +168,20 @@ def random_max_affine(dimension=100, rows=200, *, seed=0, R=1.0, samples=1):
 
     L = 1 and the optimum is 0. With `samples` it is the mean of so many such functions with one minimiser.
 
+    Parameters
+    ----------
+    dimension, rows : int
+        d, and how many a_i there are.
+    seed : int
+    R : float
+        Distance of the minimiser from 0.
+    samples : int
+        m, functions of which it is the mean.
+
+    Returns
+    -------
+    Problem
+
     Raises
     ------
     ValueError
@@ -198,6 +212,17 @@ def finite_sum(parts, *, name=None, **known):
     """The mean of several problems of one dimension and start: empirical risk over as many examples.
 
     L is the mean of theirs, depth the largest; `samples` is len(parts), or more where a part is a sum itself.
+
+    Parameters
+    ----------
+    parts : sequence of Problem
+    name : str, optional
+    known
+        Other fields of `Problem`, such as `optimum`.
+
+    Returns
+    -------
+    Problem
 
     Raises
     ------

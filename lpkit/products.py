@@ -56,6 +56,11 @@ Shape = namedtuple("Shape", "groups C N kernel stride padding dilation input out
 def conv_shape(layer):
     """The `Shape` of a layer (a `Shape` stands for itself), and whether F and delta exchange roles (ConvTranspose).
 
+    Raises
+    ------
+    ValueError
+        If the layer is no matrix product.
+
     Examples
     --------
     >>> from lpkit.networks import sample4
@@ -77,8 +82,8 @@ def conv_shape(layer):
     if isinstance(op, Dense):
         one = (1, 1)
         return Shape(1, C * H * W, N * E_h * E_w, one, one, (0, 0), one, one, one), False
-    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are Gemms, "
-                     "and ConvND and MatMul of model files")
+    raise ValueError(f"layer {shown(layer.name)} is a {type(op).__name__}; only Conv, ConvTranspose and Dense are "
+                     "Gemms, and ConvND and MatMul of model files")
 
 
 def _stated(op):
@@ -173,7 +178,27 @@ def _batched(row, op, batch, batching):
 
 
 def gemm_rows(layer, op, delta="col2im", G="a"):
-    """(M, K, N, count) of one sample, each at most 2**62; arrays, unchecked, of a `Shape` that holds arrays."""
+    """(M, K, N, count) of one sample, each at most 2**62; arrays, unchecked, of a `Shape` that holds arrays.
+
+    Parameters
+    ----------
+    layer : Layer or Shape
+    op : {"F", "G", "delta"}
+    delta, G
+        Forms, as for `gemms`.
+
+    Raises
+    ------
+    ValueError
+        If the operation or a form is unknown, the layer is no matrix product, or a product exceeds 64 bits.
+
+    Examples
+    --------
+    >>> from lpkit.networks import sample4
+    >>> first = sample4().layers[0]
+    >>> gemm_rows(first, "F"), gemm_rows(first, "G", G="b")
+    ([(12544, 75, 32, 1)], [(32, 12544, 75, 1)])
+    """
     rows = _rows(layer, op, delta, G)
     numbers = (row for row in rows if all(isinstance(part, int) for part in row))
     too_large = next((row for row in numbers if max(row) > LARGEST), None)
@@ -250,6 +275,11 @@ def useful_macs(layer, *, batch=1):
     """Multiplications of two values that both exist: no padded and no inserted zero; the same for F, G and delta.
 
     Compare with the `macs` of the Gemms of an operation to see what zeros cost.
+
+    Raises
+    ------
+    ValueError
+        If `batch` is not a whole number of at least 1, or the layer is no matrix product.
 
     Examples
     --------

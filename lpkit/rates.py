@@ -27,6 +27,16 @@ def smooth_lower(eps, *, beta=1.0, R=1.0, depth=1):
     Derived: Nesterov's chain, split over the depth, gives at most t/Delta + 1 coordinates by time t, and k of them
     leave an error of at least 3 beta R^2 / (32 (k + 1)^2). Holds for Delta >= 2.
 
+    Parameters
+    ----------
+    eps, beta, R, depth : number or array
+        Precision of f; Lipschitz constant of its gradient; distance of the start from a minimiser; Delta.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not a finite number above 0, from 1e-25 to 1e25, or the shapes do not broadcast.
+
     Examples
     --------
     >>> smooth_lower([3 / 3200, 3 / 320000], depth=20).round(6).tolist()
@@ -40,6 +50,16 @@ def naive_smooth(eps, *, beta=1.0, R=1.0, depth=1):
     """Convex, beta-smooth, Nesterov's method one gradient at a time: 2 Delta ceil(sqrt(2 beta R^2 / eps)).
 
     From f(y_T) - f* <= 2 beta R^2 / (T + 1)^2; optimal up to the constant.
+
+    Parameters
+    ----------
+    eps, beta, R, depth : number or array
+        As for `smooth_lower`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -56,6 +76,16 @@ def nonconvex_lower(eps, *, beta=1.0, D=1.0, depth=1):
     k = floor(beta D / (1824 eps^2)): derived from the non-convex chain, all k coordinates of which must be found. The
     constants 12 and 152 in it are those of the chain's authors. Holds for Delta >= 2.
 
+    Parameters
+    ----------
+    eps, beta, D, depth : number or array
+        Length of the gradient; Lipschitz constant of the gradient; f at the start over its least value; Delta.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> float(nonconvex_lower(0.001, depth=20))
@@ -69,6 +99,16 @@ def naive_nonconvex(eps, *, beta=1.0, D=1.0, depth=1):
     """Non-convex, beta-smooth, gradient descent with steps 1/beta: 2 Delta ceil(2 beta D / eps^2).
 
     From ``min |grad|^2 <= 2 beta D / T``.
+
+    Parameters
+    ----------
+    eps, beta, D, depth : number or array
+        As for `nonconvex_lower`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -85,6 +125,16 @@ def nonsmooth_lower(eps, *, L=1.0, R=1.0, depth=1):
     Derived: Delta (RL/(2 eps) - 2) from the l1 chain, for Delta >= 2; and (RL/(2 eps) - 1)^2 from Nesterov's max on
     one node, in a dimension above that. The second counts one subgradient of that node a slot.
 
+    Parameters
+    ----------
+    eps, L, R, depth : number or array
+        Precision of f; its Lipschitz constant; distance of the start from a minimiser; Delta.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> nonsmooth_lower(0.01, depth=[20, 200]).tolist()
@@ -100,6 +150,16 @@ def naive_nonsmooth(eps, *, L=1.0, R=1.0, depth=1):
 
     From the error RL / sqrt T of the mean or the best iterate with steps R / (L sqrt T).
 
+    Parameters
+    ----------
+    eps, L, R, depth : number or array
+        As for `nonsmooth_lower`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> float(naive_nonsmooth(0.1, depth=20))
@@ -110,6 +170,16 @@ def naive_nonsmooth(eps, *, L=1.0, R=1.0, depth=1):
 
 def naive_erm(eps, *, L=1.0, R=1.0, depth=1, m=1):
     """A mean of m functions, one gradient at a time: 2 m Delta ceil((RL/eps)^2).
+
+    Parameters
+    ----------
+    eps, L, R, depth, m : number or array
+        As for `nonsmooth_lower`; m is the number of functions.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -122,6 +192,16 @@ def naive_erm(eps, *, L=1.0, R=1.0, depth=1, m=1):
 
 def gpipe_erm(eps, *, L=1.0, R=1.0, depth=1, m=1):
     """A mean of m functions, GPipe: subgradient descent, the m gradients pipelined: 2 ceil((RL/eps)^2) (m + Delta - 1).
+
+    Parameters
+    ----------
+    eps, L, R, depth, m : number or array
+        As for `naive_erm`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -140,6 +220,16 @@ def pprs_error(iterations, *, L=1.0, R=1.0, dimension):
     2 R^2 / (eta (T + 1)^2) + eta (L^2/K) T + gamma L sqrt d. The three are at most 2, 1 and 1 times
     R L d^(1/4) / (T + 1). (10/3 in place of 4 can be had from T = 2 on.)
 
+    Parameters
+    ----------
+    iterations, L, R, dimension : number or array
+        Steps T; Lipschitz constant of f; distance of the start from a minimiser; d, numbers in a point.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> pprs_error([79, 799], dimension=16).tolist()
@@ -153,6 +243,21 @@ def pprs_iterations(eps, *, L=1.0, R=1.0, dimension):
     """Steps T and samples K with which `pprs_error` is at most eps.
 
     T + 1 = ceil(4 RL d^(1/4) / eps), K = ceil((T + 1) / sqrt d).
+
+    Parameters
+    ----------
+    eps, L, R, dimension : number or array
+        Precision of f, and as for `pprs_error`.
+
+    Returns
+    -------
+    T, K : float or ndarray
+        Whole numbers.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -168,6 +273,17 @@ def pprs_upper(eps, *, L=1.0, R=1.0, dimension, depth=1, m=1):
     """Convex, L-Lipschitz, PPRS (Theorem 4; for a mean of m functions its corollary): 2T(K m + Delta - 1).
 
     T and K of `pprs_iterations`; about 32 m (RL/eps)^2 + 8 (RL/eps) d^(1/4) (m + Delta).
+
+    Parameters
+    ----------
+    eps, L, R, dimension, depth, m : number or array
+        Precision of f; its Lipschitz constant; distance of the start from a minimiser; d, numbers in a point; Delta;
+        number of functions in the mean.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -185,6 +301,17 @@ def pprs_nonconvex(eps, *, gamma, L=1.0, D=1.0, dimension, depth=1):
     Derived, with steps gamma/L: ``mean |grad|^2 <= 2 L D' / (gamma T) + L^2 / K``, where D' = D + 2 gamma L sqrt d. So
     T = ceil(4 L D' / (gamma eps^2)), K = ceil(2 L^2 / eps^2), and the time is 2T(K + Delta - 1): depth multiplies the
     first factor only (section 4.2).
+
+    Parameters
+    ----------
+    eps, gamma, L, D, dimension, depth : number or array
+        Length of the gradient; standard deviation of the smoothing; Lipschitz constant of f; f at the start over its
+        least value; d, numbers in a point; Delta.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -204,6 +331,16 @@ def crossover_depth(eps, *, L=1.0, R=1.0, dimension, m=1):
 
     Both are linear in Delta, so this is exact.
 
+    Parameters
+    ----------
+    eps, L, R, dimension, m : number or array
+        As for `pprs_upper`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> crossover_depth(0.01, dimension=16, m=[1, 10]).round(2).tolist()
@@ -216,6 +353,16 @@ def crossover_depth(eps, *, L=1.0, R=1.0, dimension, m=1):
 
 def crossover_samples(eps, *, L=1.0, R=1.0, dimension, depth=1):
     """Number of examples m below which the bound of PPRS is below that of GPipe; inf if it is for every m, 0 for none.
+
+    Parameters
+    ----------
+    eps, L, R, dimension, depth : number or array
+        As for `pprs_upper`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------
@@ -233,6 +380,16 @@ def crossover_dimension(eps, *, L=1.0, R=1.0, depth=1, m=1):
     With q = RL/eps and c = 4 the bounds are 2 c^2 q^2 m + 2 c q d^(1/4) (m + Delta) and 2 q^2 (m + Delta): equal at
     d^(1/4) = q/c - c q m / (m + Delta). For m << Delta this is the paper's condition d << q^4.
 
+    Parameters
+    ----------
+    eps, L, R, depth, m : number or array
+        As for `pprs_upper`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
+
     Examples
     --------
     >>> crossover_dimension(0.01, depth=[20, 200]).round(1).tolist()
@@ -248,6 +405,16 @@ def crossover_precision(*, L=1.0, R=1.0, dimension, depth=1, m=1):
 
     Equal at RL/eps = c d^(1/4) / (1 - c^2 m / (m + Delta)), as for `crossover_dimension`: finite only if Delta is
     above (c^2 - 1) m.
+
+    Parameters
+    ----------
+    L, R, dimension, depth, m : number or array
+        As for `pprs_upper`.
+
+    Raises
+    ------
+    ValueError
+        As `smooth_lower`.
 
     Examples
     --------

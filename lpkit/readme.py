@@ -42,10 +42,10 @@ def tally(table, reading="closest"):
 
     Examples
     --------
-    >>> print(tally(verdicts().head(1)))
-    | table or figure | claims | reproduced (fitted) |
+    >>> print(tally(verdicts("pprs_fig2_bubbling")))
+    | table or figure | claims | reproduced |
     | :--- | ---: | ---: |
-    | [Table III: LayerPipe against PipeDream on the sample network](notebooks/lp_table3_sample_schedule.ipynb) | 1 | 1 |
+    | [PPRS, Fig. 2: bubbling](notebooks/pprs_fig2_bubbling.ipynb) | 3 | 3 |
     """
     words = [word for word in VERDICTS if (table[f"verdict {reading}"] == word).any()]
     lines = [["table or figure", "claims", *words], [":---", *["---:"] * (len(words) + 1)]]
@@ -57,6 +57,11 @@ def tally(table, reading="closest"):
 
 def refresh(root=None):
     """Write the current verdicts into README.md and the badges at its head; whether that changed anything.
+
+    Raises
+    ------
+    ValueError
+        If a mark is missing from README.md, or a file cannot be written.
 
     Examples
     --------

@@ -90,7 +90,8 @@ def _work(table, E, layer, read, batch, array_size):
 
 def _cycles(shape, op, read, batch, array_size):
     ((M, K, N, _),) = gemm_rows(shape, op, read.delta, read.G)
-    images, M, K = (batch, M, K) if read.batching == "per_image" else (1, M, K * batch) if op == "G" else (1, M * batch, K)
+    folded = (1, M, K * batch) if op == "G" else (1, M * batch, K)
+    images, M, K = (batch, M, K) if read.batching == "per_image" else folded
     return images * gemm_cycles(M, K, N, array_size, array_size, dataflow=read.dataflow, convention=read.convention,
                                 fold_overlap=read.fold_overlap)
 
@@ -141,7 +142,8 @@ def _moved_weights(table):
 
 
 def _described(table):
-    text = {f"layer {l}": [f"{k}x{k} {C}>{N} s{s} p{p}" for k, C, N, s, p in table[[f"{f}{l}" for f in "kCNsp"]].to_numpy()]
+    text = {f"layer {l}": [f"{k}x{k} {C}>{N} s{s} p{p}"
+                           for k, C, N, s, p in table[[f"{f}{l}" for f in "kCNsp"]].to_numpy()]
             for l in range(1, 5)}
     same = np.logical_and.reduce([table[f"q{l}"] for l in range(1, 5)])
     periods = {"pipedream": _pipedream(table), "layerpipe": sum(table[f"w{l}"] for l in range(1, 5)) / 3}

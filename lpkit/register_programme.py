@@ -33,7 +33,19 @@ class Programme:
 
 
 def whole_weights(dfg, weights):
-    """Weights as whole numbers (a list), and the unit they are counted in."""
+    """Weights as whole numbers (a list), and the unit they are counted in.
+
+    Raises
+    ------
+    ValueError
+        If a weight is missing, negative, not exact or of an unknown node, or they do not fit into 64 bits together.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> whole_weights(DFG.from_edges([("a", "b", 1), ("b", "a", 1)]), {"a": Fraction(1, 2), "b": 3})
+    ([1, 6], Fraction(1, 2))
+    """
     if weights is None:
         return [1] * len(dfg.nodes), 1
     if not isinstance(weights, Mapping):
@@ -55,7 +67,23 @@ def whole_weights(dfg, weights):
 
 
 def programme_of(dfg, weights, shared):
-    """The programme without periods. A node with one edge needs no mirror: its chain is that edge."""
+    """The programme without periods. A node with one edge needs no mirror: its chain is that edge.
+
+    Parameters
+    ----------
+    dfg : DFG
+    weights : sequence of int
+        One a node.
+    shared : bool
+        As for `cost_of`.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> programme_of(fork, [1, 1, 1], shared=True).sources
+    (('edge', 0), ('edge', 1), ('edge', 2), ('tap', 0), ('tap', 1))
+    """
     count, same, weights = len(dfg.nodes), tied(dfg), np.array(weights, dtype=np.int64)
     tapped = np.flatnonzero(np.bincount(dfg.tails, minlength=count) > 1) if shared else np.empty(0, dtype=np.int64)
     mirror = np.full(count, -1)
@@ -75,7 +103,25 @@ def programme_of(dfg, weights, shared):
 
 
 def with_cuts(graph, programme, cuts):
-    """The programme with the constraints of paths that are too long; of those between two nodes the strictest."""
+    """The programme with the constraints of paths that are too long; of those between two nodes the strictest.
+
+    Parameters
+    ----------
+    graph
+        From `lpkit.feasibility.wiring`.
+    programme : Programme
+    cuts : sequence of (delays, path)
+        Delays and nodes, as places, of a path that takes too long.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> from lpkit.feasibility import wiring
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> programme = with_cuts(wiring(fork), programme_of(fork, [1, 1, 1], False), [(4, (0, 1, 2)), (2, (0, 2))])
+    >>> programme.sources[-1], int(programme.bounds[-1])
+    (('path', (0, 2)), 1)
+    """
     strictest = {}
     for delays, path in cuts:
         ends = graph.same[path[0]], graph.same[path[-1]]
@@ -92,7 +138,23 @@ def with_cuts(graph, programme, cuts):
 
 
 def cost_of(dfg, weights, shared, lags):
-    """Cost of the registers with these lags, a Python int."""
+    """Cost of the registers with these lags, a Python int.
+
+    Parameters
+    ----------
+    dfg : DFG
+    weights, lags : sequence of int
+        One a node.
+    shared : bool
+        Whether the edges that leave a node share its registers.
+
+    Examples
+    --------
+    >>> from lpkit.dfg import DFG
+    >>> fork = DFG.from_edges([("a", "b", 3), ("a", "c", 2), ("b", "c", 1)])
+    >>> cost_of(fork, [1, 1, 1], True, [0, 0, 0]), cost_of(fork, [1, 1, 1], False, [0, -1, 0])
+    (4, 6)
+    """
     lags, weights = np.array(lags, dtype=np.int64), np.array(weights, dtype=np.int64)
     delays = dfg.delays + lags[dfg.heads] - lags[dfg.tails]
     if shared:

@@ -132,13 +132,25 @@ def check(ids=None, *, jobs=2, tolerance=TOLERANCE, timeout=600, root=None, say=
     """Execute the notebooks `ids` (all if None) into a scratch folder and compare with what is committed.
 
     Text and whole numbers must be equal, other numbers to `tolerance`, relative; pictures byte for byte where table and
-    versions are the same. A notebook that fails, a missing file, a committed file that no notebook makes and a file other
-    than the manifest says are differences too. The repository is not written to.
+    versions are the same. A notebook that fails, a missing file, a committed file that no notebook makes and a file
+    other than the manifest says are differences too. The repository is not written to.
+
+    Parameters
+    ----------
+    ids, jobs, timeout, root, say
+        As for `run`.
+    tolerance : float
+        Relative; numbers of a table that was measured may differ by any amount.
 
     Returns
     -------
     Check
         Its differences have been passed to `say`, a line each, as the notebooks have.
+
+    Raises
+    ------
+    ValueError
+        As `run`.
     """
     root, say = paths.repository(root), say or _say
     ids = _chosen(ids, root)

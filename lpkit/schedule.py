@@ -31,6 +31,18 @@ def sequential(plan, batches=1, *, bandwidth=None, latency=0):
     stay those of the stages, as if each had a processor that waits for the others. `bandwidth` and `latency` are
     explained at `layerpipe`.
 
+    Parameters
+    ----------
+    plan : Plan
+    batches : int
+        Mini-batches.
+    bandwidth, latency
+        As for `layerpipe`.
+
+    Returns
+    -------
+    Timeline
+
     Raises
     ------
     ValueError
@@ -54,6 +66,20 @@ def gpipe(plan, batches=1, *, micro_batches=4, bandwidth=None, latency=0):
     """All micro-batches forward, then all back, last one first; then the update.
 
     Activations are kept, not computed again. The plan holds the costs of one micro-batch.
+
+    Parameters
+    ----------
+    plan : Plan
+    batches : int
+        Mini-batches.
+    micro_batches : int
+        Of each mini-batch.
+    bandwidth, latency
+        As for `layerpipe`.
+
+    Returns
+    -------
+    Timeline
 
     Raises
     ------
@@ -82,6 +108,17 @@ def one_f_one_b(plan, batches=1, *, micro_batches=4, delta_first=False, bandwidt
 
     A stage with S stages after it takes S + 1 micro-batches in before its first backward. With `delta_first` a stage
     runs all its deltas before its first G; otherwise G and delta layer by layer.
+
+    Parameters
+    ----------
+    plan, batches, micro_batches, bandwidth, latency
+        As for `gpipe`.
+    delta_first : bool
+        Whether the error leaves a stage before the stage's weight gradients are made.
+
+    Returns
+    -------
+    Timeline
 
     Raises
     ------
@@ -115,6 +152,15 @@ def zero_bubble(plan, batches=1, *, micro_batches=4, bandwidth=None, latency=0):
 
     Stage k puts off G by k - 1 micro-batches, so that no stage keeps more of them than the first stage of 1F1B.
 
+    Parameters
+    ----------
+    plan, batches, micro_batches, bandwidth, latency
+        As for `gpipe`.
+
+    Returns
+    -------
+    Timeline
+
     Raises
     ------
     ValueError
@@ -146,6 +192,15 @@ def pipedream(plan, batches=1, *, bandwidth=None, latency=0):
 
     F takes the newest weights and delta those that F used. With S stages after it a layer keeps S versions beside the
     newest, and its gradients are S updates late. The period is that of the plan, where links take no time.
+
+    Parameters
+    ----------
+    plan, batches, bandwidth, latency
+        As for `layerpipe`.
+
+    Returns
+    -------
+    Timeline
 
     Raises
     ------
@@ -276,6 +331,11 @@ def schedule(plan, name="layerpipe", batches=1, **options):
 
 def schedule_named(name):
     """Name of a schedule in `SCHEDULES`, from one of its names; what is unknown is told as it was given.
+
+    Raises
+    ------
+    ValueError
+        If no schedule has that name.
 
     Examples
     --------

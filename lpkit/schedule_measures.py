@@ -62,7 +62,7 @@ def whole_paper_schedule(read, cell, batches, model="1f1b"):
 
 
 def critical_loop_of_plans(read):
-    """Share of plans, moved work in two parts, whose critical loops pass every layer's delta, and G of layer 1 alone."""
+    """Share of plans, moved work in two parts, whose critical loops pass each layer's delta, and G of layer 1 alone."""
     return float(np.mean([_passes(priorities(planned(read, cell))) for cell in CELLS]))
 
 

@@ -58,6 +58,11 @@ def sensitivity(networks=("vgg16", "resnet50"), arrays=PAPER_ARRAYS, *, batches=
         ``best_gain_8`` and ``best_reduction_8`` (largest with 8 processors; NaN where 8 is not in `processors`).
         Combinations that are not defined (`scalesim_v1` and `preload_hidden` on an os array) are left out.
 
+    Raises
+    ------
+    ValueError
+        If the study is empty, a choice or an option is unknown, or a network, size, batch or processor count is none.
+
     Examples
     --------
     >>> only = {name: options[:1] for name, options in SENSITIVITY_CHOICES.items()}
@@ -153,9 +158,15 @@ def agreement(frame):
     43 % as a mean throughput gain and 25 % as a mean time reduction count within 10 % (relative); more than 80 % is the
     best throughput gain with 8 processors.
 
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        From `sensitivity`; its columns ``mean_gain``, ``mean_reduction`` and ``best_gain_8`` are read.
+
     Examples
     --------
-    >>> agreement(pd.DataFrame({"mean_gain": [0.40], "mean_reduction": [0.255], "best_gain_8": [0.77]})).iloc[0].tolist()
+    >>> found = pd.DataFrame({"mean_gain": [0.40], "mean_reduction": [0.255], "best_gain_8": [0.77]})
+    >>> agreement(found).iloc[0].tolist()
     [True, True, False, False]
     """
     near = {"gain near 43 %": (frame["mean_gain"] / 0.43 - 1).abs() <= NEAR,
@@ -177,8 +188,8 @@ def sensitivity_summary(frame, choices):
     Returns
     -------
     pandas.DataFrame
-        Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of how
-        many each column of `agreement` holds.
+        Columns choice, option, mean, least and largest mean gain in percent, how many combinations there are, and of
+        how many each column of `agreement` holds.
 
     Examples
     --------
@@ -189,9 +200,10 @@ def sensitivity_summary(frame, choices):
     """
     agrees = agreement(frame)
     rows = []
-    for choice in choices:
-        for option, part in frame.groupby(choice, sort=False):
+    for name in choices:
+        for option, part in frame.groupby(name, sort=False):
             gain = part["mean_gain"]
-            rows.append({"choice": choice, "option": str(option), "mean gain [%]": 100 * gain.mean(),
-                         "least [%]": 100 * gain.min(), "largest [%]": 100 * gain.max(), "readings": len(part)} | agrees.loc[part.index].sum().to_dict())
+            rows.append({"choice": name, "option": str(option), "mean gain [%]": 100 * gain.mean(),
+                         "least [%]": 100 * gain.min(), "largest [%]": 100 * gain.max(), "readings": len(part)}
+                        | agrees.loc[part.index].sum().to_dict())  # fmt: skip
     return pd.DataFrame(rows)

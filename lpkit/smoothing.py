@@ -63,6 +63,22 @@ def gd(problem, iterations, *, lr, **options):
 def agd(problem, iterations, *, lr, mu=0.99, **options):
     """Nesterov's accelerated gradient descent; `mu` a number, an array or ``"nesterov"``. Options as for `gd`.
 
+    Parameters
+    ----------
+    problem, iterations, lr, options
+        As for `gd`.
+    mu : float, array or "nesterov"
+        Momentum; ``"nesterov"`` is `nesterov_momentum`.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        As `gd`, or if `mu` is negative or another text.
+
     Examples
     --------
     >>> from lpkit.hard_functions import smooth_chain
@@ -147,6 +163,15 @@ def nesterov_momentum(iterations):
     """mu_1 ... mu_T of Nesterov's sequence: (lambda_t - 1) / lambda_{t+1}, from lambda_1 = 1.
 
     lambda_{t+1} = (1 + sqrt(1 + 4 lambda_t^2)) / 2. A start from lambda_0 = 0 would throw the first step away.
+
+    Raises
+    ------
+    ValueError
+        If `iterations` is not a whole number from 0.
+
+    References
+    ----------
+    Beck and Teboulle (2009), FISTA with constant step size, has the same sequence.
 
     Examples
     --------

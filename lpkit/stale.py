@@ -29,6 +29,20 @@ __all__ = [
 def accuracy(network, parameters, x, labels):
     """Share of samples whose class the network names.
 
+    Parameters
+    ----------
+    network : Network
+    parameters : tuple of Parameters
+        One a layer.
+    x : array (B, C, H, W)
+    labels : array (B,)
+        Class numbers.
+
+    Raises
+    ------
+    ValueError
+        If the parameters, samples or labels do not fit.
+
     Examples
     --------
     >>> network = digits_mlp(2)
@@ -47,6 +61,26 @@ def accuracy(network, parameters, x, labels):
 
 def digits_mlp(layers=6, *, width=32, activation="tanh", input_shape=(1, 8, 8)):
     """A chain of dense layers that names one of ten classes, by default of the 8 x 8 digits.
+
+    Parameters
+    ----------
+    layers : int
+        Dense layers.
+    width : int
+        Features of each but the last.
+    activation : str
+        A kind of `lpkit.operations.Activation`.
+    input_shape : tuple of int
+        (C, H, W).
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    ValueError
+        If a size is not a whole number of at least 1, or the activation is unknown.
 
     Examples
     --------
@@ -81,6 +115,11 @@ def compare_methods(*, network=None, dataset=None, methods=METHODS, step_sizes=(
         One row a method, step size, seed and epoch: `loss` (mean over the epoch, inf if it diverged), and of the whole
         run `accuracy` on the test part, of the weights W_l(N) of all layers after the last of the N mini-batches, and
         `weight_bytes` kept beside the weights.
+
+    Raises
+    ------
+    ValueError
+        If a method is unknown, a number is out of range, or the default data set needs scikit-learn, which is missing.
 
     Examples
     --------

@@ -187,6 +187,15 @@ def tensor_bytes(dfg, network, *, batch=1, bytes_per_element=4):
 
     F and joins make activations, delta and sums the errors of the same size, G and U tensors like the weights.
 
+    Parameters
+    ----------
+    dfg : DFG
+        A backprop graph.
+    network : Network
+    batch : int
+        Samples of a mini-batch.
+    bytes_per_element : int
+
     Raises
     ------
     ValueError
@@ -246,14 +255,14 @@ def smallest_delays(stages, model="registered", *, slots=2):
     ValueError
         If the stages are none, the model is unknown, or the slots are not a whole number of at least 1.
 
-    References
-    ----------
-    LayerPipe, section III, for 2 S(l); PipeDream (SOSP 2019), section 3.2, for 1F1B.
-
     Notes
     -----
     The loop from U_l through F to the last stage and back by delta to G_l crosses S(l) boundaries each way and has
     1 + M_l delays, the weight register among them. In slots: 2 (S(l) + 1) of them pass within 1 + M_l iterations.
+
+    References
+    ----------
+    LayerPipe, section III, for 2 S(l); PipeDream (SOSP 2019), section 3.2, for 1F1B.
 
     Examples
     --------

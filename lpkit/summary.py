@@ -31,6 +31,11 @@ def gains(rows, baseline="pipedream"):
         `rows` and the columns ``period ratio`` (old over new), ``time reduction`` (1 - new over old) and
         ``throughput gain`` (old over new - 1).
 
+    Raises
+    ------
+    ValueError
+        If the sweep has no plans of that baseline.
+
     Examples
     --------
     >>> import lpkit as lp
@@ -92,12 +97,27 @@ def speedup_summary(rows):
 def saturation(network, array_size, *, reading="plain", batch=32):
     """How far a network can be sped up at all on processors of one array each, and where that ends.
 
+    Parameters
+    ----------
+    network : str or Network
+    array_size : int
+        Rows, and columns, of the array.
+    reading : str
+        A name in `READINGS`.
+    batch : int
+        Samples of a mini-batch.
+
     Returns
     -------
     dict
         ``PipeDream limit``: total work over the heaviest layer; ``LayerPipe limit``: over the saturation period that no
         sharing of deltas undercuts; ``reached at``: the fewest processors that reach it; ``paper's rule``: total work
         over the largest fixed work (F + G) of a layer.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or a size is not a whole number of at least 1.
 
     Examples
     --------
@@ -117,6 +137,18 @@ def flat_from(curve, tolerance=0.001):
     """Smallest index of a curve from which it rises by no more than `tolerance` (relative); None if it never settles.
 
     A curve of one point has settled; one of none has not. A tolerance that is not from 0 and below 1 is refused.
+
+    Parameters
+    ----------
+    curve : pandas.Series
+        Such as speedups, indexed by processors in rising order.
+    tolerance : float
+        From 0 and below 1.
+
+    Raises
+    ------
+    ValueError
+        If the tolerance is out of range.
 
     Examples
     --------

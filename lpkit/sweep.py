@@ -58,6 +58,14 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
         Columns network, array, batch, processors, planner, period, total (cycles per mini-batch), speedup
         (total / period), mandatory_bytes, additional_bytes (the paper's accounting), stages.
 
+    Raises
+    ------
+    ValueError
+        If the grid is empty, a network, planner, reading or choice is unknown, or a size or count is not a whole number
+        of at least 1.
+    TypeError
+        If `costs` has no such choice, or a planner no such option.
+
     Examples
     --------
     >>> rows = sweep(["sample4"], [32], batches=[32], processors=[3], reading="closest")

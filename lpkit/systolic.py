@@ -290,6 +290,15 @@ def cycles(layer, op, array, *, batch=1, delta="col2im", G="a", batching="folded
            fold_overlap="serial"):
     """Cycles of F, G or delta of one layer on an array; the options are those of `gemms` and `gemm_cycles`.
 
+    Parameters
+    ----------
+    layer : lpkit.networks.Layer or lpkit.products.Shape
+    op : {"F", "G", "delta"}
+    array : Array or str
+        Such as ``"32x32"``.
+    batch : int
+        Samples of a mini-batch.
+
     Returns
     -------
     int

@@ -86,4 +86,5 @@ def summary(timeline):
         f"{float(timeline.period):.6g} {short(costs.unit)}, speedup {float(timeline.speedup):.2f} of {count}")
     return (f"Timeline by {short(timeline.schedule)} of {short(costs.name)}, plan {short(timeline.plan.planner)}, "
             f"{timeline.stages} stages on {count} processors\n{mini_batches(timeline)}\n"
-            f"period of a mini-batch {period}, makespan {float(timeline.makespan):.6g}, bubbles {float(timeline.bubble_share):.1%}")  # fmt: skip
+            f"period of a mini-batch {period}, makespan {float(timeline.makespan):.6g}, "
+            f"bubbles {float(timeline.bubble_share):.1%}")  # fmt: skip

@@ -19,6 +19,27 @@ __all__ = ["Trace", "flushed"]
 def flushed(iterations, samples, depth):
     """Slots after each of the recorded iterations, where every step waits for all its gradients.
 
+    Parameters
+    ----------
+    iterations : int or sequence of int
+        T, steps made.
+    samples, depth : int
+        K, gradients a step, and Delta, nodes of the longest path.
+
+    Returns
+    -------
+    int, or ndarray of int
+        2 T (K + Delta - 1) slots.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a whole number, of at least 0 iterations and at least 1 of the others.
+
+    References
+    ----------
+    PPRS (NeurIPS 2019), section 5.
+
     Examples
     --------
     >>> flushed([1, 10], 4, 5).tolist()

@@ -194,6 +194,11 @@ def train(dfg, network, batches, *, parameters, step_size, loss="cross_entropy",
     -------
     Trained
 
+    Raises
+    ------
+    ValueError
+        If the graph, the parameters or a mini-batch do not fit the network, or the loss is unknown.
+
     Examples
     --------
     >>> from lpkit.backprop import backprop_dfg
@@ -252,6 +257,11 @@ def recurrence(network, batches, delays, *, parameters, step_size, loss="cross_e
     (tuple of Parameters, float or None)
         W(n + 1) of all layers and the loss at W(n), for n = 0, 1, ...; after the last sample the late gradients are
         used up, without a loss.
+
+    Raises
+    ------
+    ValueError
+        If there is not one delay a layer, a whole number of at least 0, or as `train`; at the first step.
 
     Notes
     -----

@@ -28,6 +28,17 @@ def bert_base(*, sequence=512, layers=12, width=768, heads=12):
 
     Source: Devlin et al., arXiv:1810.04805, section 3; ``layers=24, width=1024, heads=16`` is its BERT-large.
 
+    Parameters
+    ----------
+    sequence : int
+        Tokens.
+    layers, width, heads : int
+        Blocks, numbers a token is given, and parts of them in attention.
+
+    Returns
+    -------
+    Network
+
     Raises
     ------
     ValueError
@@ -66,6 +77,15 @@ def gpt2(*, sequence=1024, layers=12, width=768, heads=12):
     Source: Radford et al., "Language models are unsupervised multitask learners", 2019, section 2.3 and Table 2, whose
     larger models are ``layers=24, width=1024, heads=16``, (36, 1280, 20) and (48, 1600, 25).
 
+    Parameters
+    ----------
+    sequence, layers, width, heads
+        As for `bert_base`.
+
+    Returns
+    -------
+    Network
+
     Raises
     ------
     ValueError
@@ -97,6 +117,19 @@ def vit_b16(*, classes=1000, size=224, layers=12, width=768, heads=12):
 
     Source: Dosovitskiy et al., arXiv:2010.11929, section 3.1 and Table 1, whose ViT-L/16 is ``layers=24, width=1024,
     heads=16``.
+
+    Parameters
+    ----------
+    classes : int
+        Of the head.
+    size : int or (int, int)
+        Pixels.
+    layers, width, heads
+        As for `bert_base`.
+
+    Returns
+    -------
+    Network
 
     Raises
     ------

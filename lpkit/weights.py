@@ -78,10 +78,30 @@ def read_parameters(path, network):
 def write_parameters(path, network, parameters, *, dtype=np.float16):
     """Write the parameters of a chain to an .npz file for `read_parameters`, whole or not at all; returns the path.
 
+    Parameters
+    ----------
+    path : path
+    network : Network
+        A plain chain.
+    parameters : sequence of Parameters
+        One a layer.
+    dtype : numpy dtype
+        Of the file.
+
     Raises
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from lpkit.networks import Dense, Network, Node
+    >>> network = Network("line", (2, 1, 1), (Node("fc", Dense(1, bias=False), "input"),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_parameters(f"{folder}/line.npz", network, [Parameters(np.array([[1.5, 2.0]]))])
+    ...     read_parameters(path, network)[0].W
+    array([[1.5, 2. ]], dtype=float32)
     """
     arrays = {}
     for layer, p in zip(network.layers, parameters, strict=True):

@@ -154,7 +154,8 @@ def test_results(alexnet, image):
     (lambda: linear().value(np.zeros(2)), r"points have shape \(2,\) and type float64; .* shape \(n, 2\)"),
     (lambda: linear().value_and_subgradient(np.zeros((1, 3))), r"points have shape \(1, 3\)"),
     (lambda: linear().prox(np.zeros((1, 2), complex), 1.0), "type complex128"),
-    (lambda: linear().result(np.zeros(3)), r"the point has shape \(3,\) and type float64; give numbers of shape \(2,\) or \(1, 1, 2\)"),
+    (lambda: linear().result(np.zeros(3)),
+     r"the point has shape \(3,\) and type float64; give numbers of shape \(2,\) or \(1, 1, 2\)"),
     (lambda: linear().result([0, np.nan]), "the point has 2 values, 1 of them not finite"),
 ])  # fmt: skip
 def test_wrong_input(call, sentence):

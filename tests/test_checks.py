@@ -27,7 +27,9 @@ def test_real_refuses_what_is_no_finite_number(value):
         real(value, "x")
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, math.nan, math.inf, True, "1", None, 2**41, [1], 1j, 10**400, -(10**400)])
+@pytest.mark.parametrize("value", [
+    0, -1, 1.5, math.nan, math.inf, True, "1", None, 2**41, [1], 1j, 10**400, -(10**400),
+])  # fmt: skip
 def test_whole_number_refuses_the_rest_in_one_sentence(value):
     with pytest.raises(ValueError, match=r"n is .*; it must be a whole number from 1 to 1099511627776$"):
         whole_number(value, "n")
@@ -59,7 +61,8 @@ def test_read_text(tmp_path):
         read_text(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="is a folder"):
         read_text(tmp_path)
-    for content, words in ((b"", "is empty"), (b"  \n", "is empty"), (b"a\0b", "zero byte"), (b"\xff\xfe", "not UTF-8")):
+    told = {b"": "is empty", b"  \n": "is empty", b"a\0b": "zero byte", b"\xff\xfe": "not UTF-8"}
+    for content, words in told.items():
         good.write_bytes(content)
         with pytest.raises(ValueError, match=words):
             read_text(good)

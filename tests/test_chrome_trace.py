@@ -1,4 +1,4 @@
-"""Traces of timelines: every operation where and when it runs, and a validator that knows nothing of how they are made."""
+"""Traces of timelines: every operation where and when it runs; the validator knows nothing of how they are made."""
 
 import json
 import math
@@ -50,7 +50,8 @@ def test_every_schedule_gives_a_sound_trace(name, bandwidth):
 def test_slices_are_the_operations(bandwidth):
     line = layerpipe(shared(), 4, bandwidth=bandwidth)
     document = to_chrome_trace(line)
-    names = {thread["tid"]: thread["args"]["name"] for thread in events(document, "M") if thread["name"] == "thread_name"}
+    names = {thread["tid"]: thread["args"]["name"]
+             for thread in events(document, "M") if thread["name"] == "thread_name"}  # fmt: skip
     found = Counter((e["args"]["op"], e["args"]["layer"], e["pid"], e["args"]["micro-batch"], e["args"]["mini-batch"],
                      e["args"]["weight version"], e["args"]["stage"], round(e["ts"], 9), round(e["ts"] + e["dur"], 9))
                     for e in events(document, "X") if names[e["tid"]] == "compute")  # fmt: skip
@@ -58,8 +59,10 @@ def test_slices_are_the_operations(bandwidth):
                         round(float(o.start), 9), round(float(o.end), 9))
                        for o in line.operations if o.kind not in ("U", "send"))  # fmt: skip
     assert found == expected and sum(found.values()) == 4 * 9
-    updates = Counter((e["args"]["layer"], round(e["ts"], 9), e["args"]["weight version"]) for e in events(document, "i"))
-    assert updates == Counter(("abc"[o.layer - 1], round(float(o.start), 9), o.version) for o in line.operations if o.kind == "U")
+    updates = Counter((e["args"]["layer"], round(e["ts"], 9), e["args"]["weight version"])
+                      for e in events(document, "i"))  # fmt: skip
+    assert updates == Counter(("abc"[o.layer - 1], round(float(o.start), 9), o.version)
+                              for o in line.operations if o.kind == "U")  # fmt: skip
     sent = [e for e in events(document, "X") if names[e["tid"]] != "compute"]
     sends = [o for o in line.operations if o.kind == "send"]
     assert len(sent) == 2 * len(sends) and bool(sends) == bool(bandwidth)
@@ -154,7 +157,8 @@ def test_no_clock(arguments, sentence):
 def test_what_cannot_be_shown():
     with pytest.raises(ValueError, match="^the costs are in 'ms', and a clock is for cycles; leave clock out$"):
         to_chrome_trace(layerpipe(shared(unit="ms"), 1), clock=10**9)
-    with pytest.raises(ValueError, match=r"^the trace would be longer than 2\*\*53 us .*; give a clock, fewer mini-batches"):
+    told = r"^the trace would be longer than 2\*\*53 us .*; give a clock, fewer mini-batches"
+    with pytest.raises(ValueError, match=told):
         to_chrome_trace(layerpipe(shared(scale=10**15), 1))
     assert validate_chrome_trace(to_chrome_trace(layerpipe(shared(scale=10**15), 1), clock=10**15)) == ()
     with pytest.raises(ValueError, match="^timeline is 'layerpipe'; give a Timeline, as a schedule returns it$"):
@@ -205,11 +209,13 @@ def without(event, key):
     ([SLICE | {"dur": -1}], "dur of event 0 is -1, below 0"),
     ([SLICE | {"args": {"x": [float("nan")]}}], "event 0 holds a number that is not finite"),
     ([SLICE | {"args": 3}], "args of event 0 is no object"),
-    ([{"ph": "M", "name": "process_nam", "pid": 1, "args": {}}], "metadata event 0 'process_nam' is unknown or its args"),
+    ([{"ph": "M", "name": "process_nam", "pid": 1, "args": {}}],
+     "metadata event 0 'process_nam' is unknown or its args"),
     ([COUNTER | {"args": {}}], "counter 'bytes' of event 0 has no values, or other values than numbers"),
     ([COUNTER | {"args": {"x": "1"}}], "counter 'bytes' of event 0 has no values, or other values than numbers"),
     ([SLICE | {"ph": "i", "s": "x"}], "the scope of instant event 0 is 'x'; it must be g, p or t"),
-    ([SLICE, FLOW | {"ph": "s", "ts": 1}, FLOW | {"ph": "f", "ts": 2, "bp": "n"}], "bp of event 2 is 'n'; it must be e"),
+    ([SLICE, FLOW | {"ph": "s", "ts": 1}, FLOW | {"ph": "f", "ts": 2, "bp": "n"}],
+     "bp of event 2 is 'n'; it must be e"),
     ([SLICE, SLICE | {"ts": 4, "name": "G"}], "slice 'G' at 4 on process 1, thread 1 starts inside 'F' at 0 and ends"),
     ([SLICE, FLOW | {"ph": "s", "ts": 1}], "flow 'a' 1 has the steps s; it needs s, any t, f"),
     ([SLICE, FLOW | {"ph": "f", "ts": 1}], "flow 'a' 1 has the steps f; it needs s, any t, f"),
@@ -227,7 +233,8 @@ def test_the_validator_finds(broken, sentence):
 
 def test_what_the_validator_lets_pass():
     inner = [SLICE | {"ts": 2, "dur": 3}, SLICE | {"ts": 5, "dur": 3}, SLICE | {"tid": 2, "ts": 4}, SLICE | {"ts": 8}]
-    flow = [FLOW | {"ph": "s", "ts": 0}, FLOW | {"ph": "t", "ts": 3, "tid": 2} | {"ts": 4}, FLOW | {"ph": "f", "ts": 16}]
+    flow = [FLOW | {"ph": "s", "ts": 0}, FLOW | {"ph": "t", "ts": 3, "tid": 2} | {"ts": 4},
+            FLOW | {"ph": "f", "ts": 16}]  # fmt: skip
     assert validate_chrome_trace({"traceEvents": [SLICE, *inner, *flow, COUNTER, COUNTER | {"ts": 1}]}) == ()
     assert validate_chrome_trace([SLICE]) == ("the document is no object with a list 'traceEvents'",)
     assert len(validate_chrome_trace({"traceEvents": [3] * 100})) == 20

@@ -48,8 +48,8 @@ def old_pickle(pixels, labels):
     raw = pixels.tobytes()
     numbers = b"]q\x01(" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
     array = (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b")
-             + b"\x87R(K\x01K\x02K\x03\x86cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R\x89T" + struct.pack("<I", len(raw)) + raw
-             + b"tb")  # fmt: skip
+             + b"\x87R(K\x01K\x02K\x03\x86cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R\x89T"
+             + struct.pack("<I", len(raw)) + raw + b"tb")  # fmt: skip
     return (b"\x80\x02}q\x00(" + text(b"batch_label") + text(b"training batch 1 of 5") + text(b"labels") + numbers
             + text(b"data") + array + text(b"filenames") + b"](" + text(b"frog.png") + b"eu.")  # fmt: skip
 
@@ -211,7 +211,8 @@ def test_download(tmp_path, fetched):
 
 
 def test_a_download_with_another_checksum(tmp_path, fetched):
-    with pytest.raises(ValueError, match="CIFAR-10 could not be downloaded .*does not match the known hash.*LPKIT_DATA"):
+    told = "CIFAR-10 could not be downloaded .*does not match the known hash.*LPKIT_DATA"
+    with pytest.raises(ValueError, match=told):
         download_cifar10(tmp_path / "data", **served(tmp_path) | {"md5": "0" * 32})
     assert not list((tmp_path / "data").rglob("*.bin"))
 

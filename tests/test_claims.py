@@ -110,7 +110,8 @@ def test_a_ledger_may_say_how_many_claims_it_holds(tmp_path, line):
     expected = read_claims(ledger(tmp_path, GOOD, OPEN))
     assert read_claims(ledger(tmp_path, FIELDS, GOOD, OPEN, head=line)) == expected
     path = ledger(tmp_path, FIELDS, GOOD, head=line)  # cut off at the end of a line
-    with pytest.raises(ValueError, match="claims.csv, line 1: '# claims:' says 2, but the file has 1; it may have been"):
+    told = "claims.csv, line 1: '# claims:' says 2, but the file has 1; it may have been"
+    with pytest.raises(ValueError, match=told):
         read_claims(path)
     path = ledger(tmp_path, FIELDS, GOOD, changed(paper="a quarter"), head=line)
     with pytest.raises(ValueError, match="claims.csv, line 4: paper is 'a quarter'"):  # still the line of the file

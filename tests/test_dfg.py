@@ -155,7 +155,7 @@ def test_nothing_comes_back_to_what_does_not_learn():
 
 
 def scalar_gradients(net, weights):
-    """Derivatives of the sum of all outputs: a layer multiplies by its weight, joins add, products multiply: forward."""
+    """Derivatives of the sum of all outputs: a layer multiplies by its weight, joins add, products multiply."""
     values = {INPUT: (1, np.zeros(len(weights), dtype=object))}
     layer = 0
     for node in net.nodes:  # what is carried along and reads one tensor twice is an operation of one tensor

@@ -30,19 +30,11 @@ WITHOUT_EXAMPLE = {
     "interop.lowering.*": "takes parts of a model that is being read",
     "interop.building.*": "takes parts of a model that is being read",
     "interop.pipedream*": "takes a profile that is not in the repository, or writes one",
-    "interop.chrome_trace.*": "gives pages of JSON",
-    "interop.overlay.planned_spans": "gives a long table",
     "attack*": "takes a network, an image and minutes, or records of that",
-    "descent.*": "runs inside of the optimisers, whose examples show it",
     "execute.*": "starts processes",
     "run.*": "executes notebooks",
     "deliver.*": "moves files that a notebook made",
-    "compare.*": "reads two folders of results",
-    "exports.*": "writes files",
-    "checks.write_all": "writes files",
-    "weights.write_parameters": "writes files",
     "cifar10.download_cifar10": "downloads",
-    "graphfile.read_graph": "reads a file",
     "plan_command.*": "is the inside of a command",
     "planfile.*": "gives pages of JSON",
     "sources.topology_report": "reads a file",
@@ -52,8 +44,6 @@ WITHOUT_EXAMPLE = {
     "chains.*": "is the inside of a search; `optimal` shows what it finds",
     "certificates.certificate": "is the inside of a planner",
     "period_proofs.*": "takes what a search found",
-    "register_programme.*": "takes a programme that is being made",
-    "products.gemm_rows": "takes arrays of shapes that have been checked",
 }
 
 

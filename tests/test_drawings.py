@@ -14,7 +14,8 @@ from lpkit.retiming import delay_gradients, derive, split_delta
 SPLIT = split_delta(derive(3)[-1].dfg, 2, 1)
 
 
-@pytest.mark.parametrize("dfg", [backprop_dfg(4), derive(5, (1, 1, 2, 3, 3))[-1].dfg, SPLIT], ids=["plain", "stages", "split"])
+@pytest.mark.parametrize("dfg", [backprop_dfg(4), derive(5, (1, 1, 2, 3, 3))[-1].dfg, SPLIT],
+                         ids=["plain", "stages", "split"])  # fmt: skip
 def test_places_of_backprop_graphs_keep_nodes_apart(dfg):
     places = np.array(list(drawings.backprop_places(dfg).values()))
     gaps = np.linalg.norm(places[:, None] - places[None], axis=-1) + 9 * np.eye(len(places))

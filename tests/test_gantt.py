@@ -45,7 +45,8 @@ def names(axis):
 
 
 def legend(figure):
-    return {text.get_text(): handle for text, handle in zip(figure.legends[0].get_texts(), figure.legends[0].legend_handles)}
+    shown = figure.legends[0]
+    return {text.get_text(): handle for text, handle in zip(shown.get_texts(), shown.legend_handles)}
 
 
 def numbers(axis):
@@ -193,7 +194,8 @@ def test_units_of_the_axis(unit, factor, label):
     work = Costs.from_times([6 * factor, 6 * factor], 6 * factor, 6 * factor, unit=unit)
     axis = gantt(pipedream(Plan("by hand", work, 2, ends=(1, 2)), 2)).axes[0]
     assert axis.get_xlabel() == f"time [{label}]"
-    power = {"k": 1e3, "M": 1e6, "T": 1e12, "m": 1e-3, "µ": 1e-6}.get(label[0] if label not in ("s", "cycles") else "", 1)
+    powers = {"k": 1e3, "M": 1e6, "T": 1e12, "m": 1e-3, "µ": 1e-6}
+    power = powers.get(label[0] if label not in ("s", "cycles") else "", 1)
     assert times(axis, "F")[0] == pytest.approx((0, 6 * factor / power))
 
 
@@ -240,7 +242,8 @@ def test_twenty_thousand_operations_are_drawn_in_seconds():
 
 
 @pytest.mark.parametrize("window, message", [
-    ({"first": 50, "last": 20}, "nothing happens from 50 to 20; the timeline runs from 0 to 62, and first must be before last"),
+    ({"first": 50, "last": 20},
+     "nothing happens from 50 to 20; the timeline runs from 0 to 62, and first must be before last"),
     ({"first": 80}, "nothing happens from 80 to 62; "),
     ({"first": 80, "last": 90}, "nothing happens from 80 to 90; "),
     ({"last": 0}, "nothing happens from 0 to 0; "),

@@ -215,9 +215,11 @@ def test_twenty_thousand_operations_take_less_than_half_a_second():
 
 @pytest.mark.parametrize("call, sentence", [
     (lambda: list_schedule(THREE.costs), "plan is Costs.*; give a Plan, as a planner returns it"),
-    (lambda: list_schedule(Plan("by hand", THREE.costs, 2, ends=(1, 2, 3))), "the plan cannot be run: there are 3 stages"),
+    (lambda: list_schedule(Plan("by hand", THREE.costs, 2, ends=(1, 2, 3))),
+     "the plan cannot be run: there are 3 stages"),
     (lambda: list_schedule(THREE, 0), "batches is 0; it must be a whole number from 1 to "),
-    (lambda: list_schedule(THREE, 10**8), "there would be about 1,200,000,000 operations; ask for at most 20,000,000, with"),
+    (lambda: list_schedule(THREE, 10**8),
+     "there would be about 1,200,000,000 operations; ask for at most 20,000,000, with"),
     (lambda: list_schedule(THREE, priority="critical"), "priority is 'critical'; did you mean 'critical_loop'"),
     (lambda: list_schedule(THREE, model="2f2b"), "model is '2f2b'; Known: 'registered', '1f1b'"),
     (lambda: list_schedule(THREE, priority=priorities(THREE).drop(columns="rank")),

@@ -822,7 +822,7 @@ def test_attention_by_hand():
     assert [layer.macs() for layer in net.layers] == [512] * 3 + [512] * 3
     assert net.parameters == 4 * 64 + 3 * 8 + 8
     assert [layer.input_elements for layer in net.layers] == [64, 64, 64, 128, 128 + 64, 64]
-    # after q: q and the input; after k: q, k, input; after v: all four; then softmax, v and the input; mix and the input
+    # after q: q and the input; after k: q, k, input; after v: all four; then softmax, v, the input; mix and the input
     assert net.cut_elements == (128, 192, 256, 128 + 64 + 64, 64 + 64)
     assert [layer.first_consumer for layer in net.layers] == [4, 4, 5, 5, 6, 7]
     assert [layer.shared_input for layer in net.layers] == [True] * 3 + [False] * 3
@@ -873,7 +873,8 @@ def test_costs_of_stated_operations_add_up_product_by_product():
 STATED_ERRORS = {
     "size": (lambda: networks.MatMul(0, 4, 4), "MatMul M is 0; it must be a whole number from 1"),
     "shape": (lambda: networks.MatMul(2, 4, 4, shape=(2, 2, 4)), "MatMul shape is (2, 2, 4), not the 8 elements of 1"),
-    "flat shape": (lambda: networks.MatMul(2, 4, 4, shape=(8,)), "MatMul shape is (8,); it must be three whole numbers"),
+    "flat shape": (lambda: networks.MatMul(2, 4, 4, shape=(8,)),
+                   "MatMul shape is (8,); it must be three whole numbers"),
     "flag": (lambda: networks.MatMul(2, 4, 4, bias="no"), "MatMul weights and bias are True and 'no'"),
     "sides": (lambda: networks.ConvND(**VIDEO | {"kernel": (3, 3)}), "ConvND kernel is (3, 3) for the sides (4, 9, 8)"),
     "groups": (lambda: networks.ConvND(**VIDEO | {"groups": 2}), "ConvND groups is 2, no divisor of 3 and 6 channels"),

@@ -379,7 +379,8 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
 ANY = some.recursive(some.none() | some.booleans() | some.integers(-5, 50) | some.floats(-3, 3) | some.text(max_size=4)
                      | some.sampled_from(["1/2", "0/1", "1/0", "inf", "-1/3"]),
                      lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=3), inner,
-                                                                                     max_size=3), max_leaves=5)  # fmt: skip
+                                                                                     max_size=3),
+                     max_leaves=5)  # fmt: skip
 
 
 def places(value, path=()):
@@ -430,7 +431,8 @@ def test_a_plan_for_other_costs_is_refused():
     part = plan(costs("vgg11", layers="convolutions"), 3)
     check_plan_of(part, network("vgg11"))
     cases = [
-        (made, costs("vgg11", Array(64, 64)), r"the plan has F \d+ for layer 'conv1_1', and 'vgg11 on 64x64 ws, batch 32'"),
+        (made, costs("vgg11", Array(64, 64)),
+         r"the plan has F \d+ for layer 'conv1_1', and 'vgg11 on 64x64 ws, batch 32'"),
         (made, costs("sample4"), "the plan has the layer 'conv1_1', which 'sample4 on .*' has not; make a plan"),
         (made, network("sample4"), "the plan has the layer 'conv1_1', which 'sample4' has not; make a plan for this"),
         (part, costs("vgg11"), "the plan has 8 layers and 'vgg11 on .*' has 11, or in another order; make a plan"),

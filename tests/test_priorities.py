@@ -172,9 +172,11 @@ def test_moved_fractions_stay_exact():
 @pytest.mark.parametrize("call, sentence", [
     (lambda: priorities("vgg16"), "there are no operations in 'vgg16'; give a Plan or Costs"),
     (lambda: critical_gradients(3), "costs is 3; give Costs, as lpkit.costs.costs returns them"),
-    (lambda: priorities(Costs.from_times([1], 1, 0), graph="pipelined"), "graph is 'pipelined'; .*Known: 'sequential', "),
+    (lambda: priorities(Costs.from_times([1], 1, 0), graph="pipelined"),
+     "graph is 'pipelined'; .*Known: 'sequential', "),
     (lambda: priorities(Costs.from_times([1], 1, 0), graph="delayed"), "graph 'delayed' depends on the stages; give a"),
-    (lambda: priorities(Plan("by hand", Costs.from_times([1, 1], 1, 0), 2, ends=(1, 1))), "the plan cannot be run: the "),
+    (lambda: priorities(Plan("by hand", Costs.from_times([1, 1], 1, 0), 2, ends=(1, 1))),
+     "the plan cannot be run: the "),
 ])  # fmt: skip
 def test_bad_input_is_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}") as caught:

@@ -135,7 +135,8 @@ def test_finite_sum_is_the_mean():
     parts = [random_max_affine(4, 5, seed=s) for s in range(3)]
     whole, x = finite_sum(parts), np.random.default_rng(0).standard_normal((7, 4))
     assert np.allclose(whole.value(x), np.mean([p.value(x) for p in parts], axis=0))
-    assert np.allclose(whole.value_and_subgradient(x)[1], np.mean([p.value_and_subgradient(x)[1] for p in parts], axis=0))
+    mean = np.mean([p.value_and_subgradient(x)[1] for p in parts], axis=0)
+    assert np.allclose(whole.value_and_subgradient(x)[1], mean)
     assert (whole.samples, whole.L) == (3, 1.0)
 
 
@@ -174,7 +175,8 @@ def test_projection_against_a_quadratic_programme():
     for point in 2 * rng.standard_normal((10, 4)):
         start = np.maximum(np.concatenate([point, -point]), 0) / (1 + abs(point).sum())
         split = minimize(lambda z, point=point: ((z[:4] - z[4:] - point) ** 2).sum(), start, method="SLSQP",
-                         bounds=[(0, None)] * 8, constraints={"type": "ineq", "fun": lambda z: 1.5 - z.sum()})  # fmt: skip
+                         bounds=[(0, None)] * 8,
+                         constraints={"type": "ineq", "fun": lambda z: 1.5 - z.sum()})  # fmt: skip
         assert np.allclose(l1_ball_projection(point[None], 1.5)[0], split.x[:4] - split.x[4:], atol=1e-3)
 
 

@@ -69,7 +69,8 @@ def test_a_list_of_events_is_a_trace_too(tmp_path):
     ("[" + "9" * 5000 + "]", " is no trace: its lists or numbers are too long"),
     (json.dumps([span("0F0", "now", 1)]), "ts of PP:0F0 is 'now'; it must be a number of microseconds"),
     (json.dumps([span("0F0", 1, -1)]), "dur of PP:0F0 is -1; it must be a number of microseconds"),
-    ('[{"ph": "X", "cat": "user_annotation", "name": "PP:0F0", "ts": NaN, "dur": 1}]', "ts of PP:0F0 is nan; it must be"),
+    ('[{"ph": "X", "cat": "user_annotation", "name": "PP:0F0", "ts": NaN, "dur": 1}]',
+     "ts of PP:0F0 is nan; it must be"),
     (json.dumps([{k: v for k, v in span("0F0", 1, 1).items() if k != "dur"}]), "dur of PP:0F0 is None; it must be"),
     (json.dumps({"traceEvents": [], "distributedInfo": {"rank": -1}}), "the rank in "),
 ])  # fmt: skip
@@ -207,7 +208,8 @@ def test_which_step(tmp_path):
 def test_a_run_of_another_plan(tmp_path):
     line = schedule(chain(), "gpipe", micro_batches=2)
     run = as_trace(tmp_path / "t.json", line)
-    with pytest.raises(ValueError, match=r"^the run has the stages \[0\] and the plan \[0, 1\]; give the traces of all"):
+    told = r"^the run has the stages \[0\] and the plan \[0, 1\]; give the traces of all"
+    with pytest.raises(ValueError, match=told):
         overlay(line, run[run.stage == 0])
     with pytest.raises(ValueError, match=r"^the run has the micro-batches \[0, 1\] and the plan \[0, 1, 2\]; give"):
         overlay(schedule(chain(), "gpipe", micro_batches=3), run)

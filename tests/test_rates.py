@@ -23,7 +23,8 @@ def l1_distance(dimension, R=1.0):
 
 
 FAMILY = [random_max_affine(16, 40, R=3.0), random_max_affine(100, 200), random_max_affine(9, 12, samples=3),
-          l1_chain(25, L=2.0, R=4.0), l1_distance(16), max_affine(np.eye(36), np.full(36, 1 / 6), optimum=0.0, R=1.0)]  # fmt: skip
+          l1_chain(25, L=2.0, R=4.0), l1_distance(16),
+          max_affine(np.eye(36), np.full(36, 1 / 6), optimum=0.0, R=1.0)]  # fmt: skip
 
 
 @pytest.mark.parametrize("problem", FAMILY, ids=lambda p: f"{p.name} {p.dimension}")
@@ -76,7 +77,8 @@ def test_no_method_beats_the_lower_bounds(k):
     """After k gradients, on the chain that is hard for k of them, the error is one for which the bound allows that."""
     depth = 100
     smooth = smooth_chain(2 * k + 1, beta=2.0, R=3.0, depth=depth)
-    for trace in (gd(smooth, k, lr=[0.25, 0.5, 0.9]), agd(smooth, k, lr=0.5, mu=[0.3, 0.9]), agd(smooth, k, lr=0.5, mu="nesterov")):
+    for trace in (gd(smooth, k, lr=[0.25, 0.5, 0.9]), agd(smooth, k, lr=0.5, mu=[0.3, 0.9]),
+                  agd(smooth, k, lr=0.5, mu="nesterov")):  # fmt: skip
         error = trace.values.min() - smooth.optimum
         assert 0 < rates.smooth_lower(error, beta=2.0, R=3.0, depth=depth) + 1 <= trace.time(depth)[-1]
     chain = l1_chain(k + 1, L=2.0, R=3.0, depth=depth)
@@ -129,7 +131,7 @@ def test_bounds_are_equal_at_the_crossover_in_samples(eps, depth):
 
 
 def test_crossovers_in_dimension_and_precision_agree():
-    """Each solves the other: at the dimension found, the precision found is the one given, and the bounds nearly meet."""
+    """Each solves the other: at the dimension found, the precision found is that given, and the bounds nearly meet."""
     eps, depth, m = np.array([0.01, 0.003, 0.001]), 300, 2
     dimension = rates.crossover_dimension(eps, depth=depth, m=m)
     assert np.allclose(rates.crossover_precision(dimension=dimension, depth=depth, m=m), eps)

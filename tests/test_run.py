@@ -448,7 +448,8 @@ def test_what_cannot_be_delivered_is_one_failed_notebook_and_nothing_of_it_is_ha
     first, second = run(root=quick, fresh=True, say=lines.append).outcomes
     assert second.ok and len(lines) == 2 and (quick / "figures/b.md").exists()
     log = quick / ".lpkit/failed/a.log"
-    assert first.error.startswith(f"cannot write '{quick}/figures/a.md': Is a directory") and f"see {log}" in first.error
+    assert first.error.startswith(f"cannot write '{quick}/figures/a.md': Is a directory")
+    assert f"see {log}" in first.error
     assert log.read_text() == "of the kernel" and log.with_suffix(".ipynb").exists()
     assert not [path for path in set(tree(quick)) - set(before) if "a." in path]
     assert list(json.loads((quick / "figures/manifest.json").read_text())) == ["b"]
@@ -482,7 +483,8 @@ def test_what_cannot_be_written_is_told_before_anything_is_executed(quick, tmp_p
     out = tmp_path / "out"
     (out / file).parent.mkdir(parents=True)
     (out / file).mkdir() if "." in file else (out / file).touch()
-    with pytest.raises(ValueError, match=f"'{out}/.*(choose a folder you may write to|cannot be read: Is a directory)$"):
+    told = f"'{out}/.*(choose a folder you may write to|cannot be read: Is a directory)$"
+    with pytest.raises(ValueError, match=told):
         run("a", root=quick, out=out)
 
 
@@ -795,7 +797,7 @@ def test_a_notebook_that_needs_what_is_not_installed_is_left_alone(tmp_path):
 
 
 def test_measured_tables_are_compared_by_form_and_text(tmp_path):
-    """Numbers of another run may differ; a name, a row or a column may not. A table that is not measured stays exact."""
+    """Numbers of another run may differ; a name, a row or a column may not. A table not measured stays exact."""
     def publish_in(folder, name, rows, measured):
         made = tmp_path / folder
         publish(name, table=rows, caption="Times.", measured=measured, folder=made)

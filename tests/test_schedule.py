@@ -267,7 +267,8 @@ def test_shares_of_a_real_plan_go_over_links_of_whole_bandwidth():
 
 @pytest.mark.parametrize("made", [layerpipe, list_schedule])
 def test_fractions_too_fine_for_64_bits_become_floats(made):
-    found = plan(costs("vgg16", Array(32, 32), batch=32, **READINGS["closest"].choices()), 8, "algorithm1", mode="strict")
+    vgg16 = costs("vgg16", Array(32, 32), batch=32, **READINGS["closest"].choices())
+    found = plan(vgg16, 8, "algorithm1", mode="strict")
     exact, line = made(found, 2), made(found, 60)
     assert exact.scale > 10**6 and exact.start.dtype == np.int64
     assert line.scale == 1 and line.start.dtype == np.float64 and line.check() == ()

@@ -40,13 +40,13 @@ def test_the_bound_on_a_lone_mini_batch_is_reached_without_moved_work_and_never_
 
 
 def test_two_stages_by_hand():
-    """F 1 + 2 + 3; delta3 4 above the cut; of delta2, 6, the next stage does 2: stage 1 is done last, G1 and G2 at its end."""
+    """F 1 + 2 + 3; delta3 4 above the cut; of delta2, 6, the next stage does 2: stage 1 ends last, on G1 and G2."""
     chain = Costs.from_times([1, 2, 3], [5, 7, 1], [0, 6, 4], unit="cycles")
     made = Plan("by hand", chain, 2, ends=(2, 3), moved=((2, 1, 2, 2),))
     assert measures._least(made) == layerpipe(made).makespan == 6 + 4 + (6 - 2) + 5 + 7
     assert measures._overlaps(layerpipe(made)) == [True]
     later = [[("F", 0), ("B", 0), ("U", 0)], [("F", 0), ("delta", 0), ("G", 0), ("U", 0)]]
-    assert measures._overlaps(hand_made(made, later)) == [False]  # delta2'' is long done when stage 1 is through with G2
+    assert measures._overlaps(hand_made(made, later)) == [False]  # delta2'' is long done when stage 1 has done G2
 
 
 def test_what_passes_for_a_critical_loop_of_the_paper():
@@ -68,7 +68,8 @@ def test_the_example_of_fig_5_by_hand():
     alone = [layerpipe(measures._example(moved)).makespan for moved in (0, 1, 2)]
     assert alone == [22 + 6 + 6 + 12, 22 + 6 + 5 + 12, 22 + 6 + 4 + 12]
     assert measures.third_lowers_latency("plain") == 44 / 46
-    assert (measures.third_raises_throughput("plain"), measures.half_the_difference_raises_throughput("plain")) == (0, 1)
+    assert measures.third_raises_throughput("plain") == 0
+    assert measures.half_the_difference_raises_throughput("plain") == 1
 
 
 @pytest.mark.parametrize("read", READS)
@@ -82,7 +83,8 @@ def test_latency_in_a_full_pipeline_is_what_is_under_way_times_the_period(read):
 
 @pytest.mark.parametrize("read", READS)
 def test_shares_are_shares_and_ratios_are_of_the_timelines(read):
-    one, other = (measures.timeline(read, measures.SAMPLE, measures.LAYERPIPE, order, "1f1b", 1) for order in ("delta", "layer"))
+    one, other = (measures.timeline(read, measures.SAMPLE, measures.LAYERPIPE, order, "1f1b", 1)
+                  for order in ("delta", "layer"))  # fmt: skip
     assert measures.delta_first_latency_sample(read) == float(one.makespan / other.makespan) < 1
     theirs = measures.timeline(read, measures.SAMPLE, "pipedream", "layer", "1f1b", 1)
     assert measures.layerpipe_latency_sample(read) == float(one.makespan / theirs.makespan)

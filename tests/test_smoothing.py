@@ -18,7 +18,9 @@ def slope(problem, x):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("problem", [random_max_affine(9, 30), l1_chain(8), smooth_chain(7), random_max_affine(4, 5, samples=3)])
+@pytest.mark.parametrize("problem", [
+    random_max_affine(9, 30), l1_chain(8), smooth_chain(7), random_max_affine(4, 5, samples=3),
+])  # fmt: skip
 def test_one_unperturbed_sample_is_gradient_descent_to_the_last_bit(problem, dtype):
     plain = gd(problem, 60, lr=RATES, dtype=dtype)
     special = pprs(problem, 60, K=1, gamma=0, mu=0, lr=RATES, dtype=dtype, seed=5)
@@ -155,7 +157,8 @@ def test_the_floor_of_a_maximum_is_half_lambda_squared_times_the_step():
 
 def test_decaying_steps_and_averages_line_by_line():
     problem, T = random_max_affine(6, 20), 25
-    for decay, steps in {"sqrt": lambda t: t**-0.5, "linear": lambda t: 1 - (t - 1) / T, "constant": lambda t: 1}.items():
+    factors = {"sqrt": lambda t: t**-0.5, "linear": lambda t: 1 - (t - 1) / T, "constant": lambda t: 1}
+    for decay, steps in factors.items():
         plain, mean = (decaying_gd(problem, T, lr=0.3, decay=decay, average=a) for a in (None, 0))
         x, seen = np.zeros(6), []
         for t in range(1, T + 1):

@@ -242,7 +242,8 @@ def refuses(message, modules=LINEAR, plan=TWO, samples=8, loss=None, **options):
 
 @runs
 def test_interleaved_stages_are_refused_with_the_reason():
-    refuses("schedule is 'interleaved', which puts several stages on a process; .* use one of 'gpipe'", schedule="interleaved")
+    refuses("schedule is 'interleaved', which puts several stages on a process; .* use one of 'gpipe'",
+            schedule="interleaved")  # fmt: skip
 
 
 @runs

@@ -31,7 +31,8 @@ def test_a_step_by_hand(name):
         "sequential": "0F0,0B0\n1F0,1B0\n", "gpipe": "0F0,0F1,0F2,0B2,0B1,0B0\n1F0,1F1,1F2,1B2,1B1,1B0\n",
         "one_f_one_b": "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n",
         "interleaved": "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n",
-        "pipedream": "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "layerpipe": "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n",
+        "pipedream": "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
+        "layerpipe": "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n",
         "zero_bubble": "0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n",
     }  # fmt: skip
     options = {} if name in ("sequential", "pipedream", "layerpipe") else {"micro_batches": 3}
@@ -85,7 +86,8 @@ def test_bubbles_stand_where_a_rank_waits():
 def test_an_action_that_is_interrupted_is_refused():
     chain = Costs.from_times([1, 5, 1, 1], 1, [0, 1, 1, 1], unit="cycles")
     made = Plan("by hand", chain, 2, ends=(2, 4))
-    with pytest.raises(ValueError, match="interrupts the work of stage . on micro-batch .*; torch runs F, I, W and B of"):
+    told = "interrupts the work of stage . on micro-batch .*; torch runs F, I, W and B of"
+    with pytest.raises(ValueError, match=told):
         for priority in ("critical_loop", "critical_path", "program_order"):
             torch_actions(list_schedule(made, 6, priority=priority, in_turn=False))
             torch_actions(list_schedule(made, 6, priority=priority))
@@ -152,7 +154,8 @@ def test_windows_line_ends_and_blanks(tmp_path):
         (Action(0, "F", 0), Action(0, "B", 0)), (Action(1, "F", 0), Action(1, "I", 0), Action(1, "W", 0)))
 
 
-ENTRIES = some.sampled_from([f"{k}{op}{m}" for k in (0, 1) for op in "FIWB" for m in (0, 1)]) | some.text("01FB,\n", max_size=4)
+ACTIONS = [f"{k}{op}{m}" for k in (0, 1) for op in "FIWB" for m in (0, 1)]
+ENTRIES = some.sampled_from(ACTIONS) | some.text("01FB,\n", max_size=4)
 
 
 @given(some.lists(some.lists(ENTRIES, max_size=6), min_size=1, max_size=3))
@@ -188,7 +191,8 @@ def test_the_shift_of_a_plan():
         count = channels[entry["layer"]]
         assert abs(entry["moved_channels"] - share * count) <= Fraction(1, 2) and entry["input_channels"] == count
         assert Fraction(entry["moved_fraction"]) == Fraction(entry["moved_channels"], count)
-        assert entry["weight_bytes"] == round(Fraction(entry["moved_fraction"]) * int(made.costs.weight_bytes[layer - 1]))
+        weights = int(made.costs.weight_bytes[layer - 1])
+        assert entry["weight_bytes"] == round(Fraction(entry["moved_fraction"]) * weights)
     assert any("torch updates once" in text for text in found["not_in_the_csv"])
     assert not any("torch updates once" in text for text in to_shift(schedule(made, "gpipe"))["not_in_the_csv"])
 

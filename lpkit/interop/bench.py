@@ -95,7 +95,8 @@ def _take(content, inputs, outputs, gates, flops):
     name = port[2] if port else gate[1]
     is_output = port and port[1].upper() == "OUTPUT"
     if name in outputs if is_output else any(name in known for known in (inputs, gates, flops)):
-        raise ValueError(f"signal {shown(name)} is {'an output' if is_output else 'driven'} twice; keep one of the lines")
+        raise ValueError(f"signal {shown(name)} is {'an output' if is_output else 'driven'} twice; keep one of the "
+                         "lines")  # fmt: skip
     _refuse_clash(name, is_output, outputs, (inputs, gates, flops))
     if port:
         (outputs if is_output else inputs)[name] = None
@@ -103,7 +104,8 @@ def _take(content, inputs, outputs, gates, flops):
     kind, pins = gate[2].upper(), tuple(pin.strip() for pin in gate[3].split(","))
     choice(kind, "gate", (*GATES, "DFF"))
     if not all(pins) or (len(pins) > 1 and kind in ONE_PIN):
-        raise ValueError(f"{kind} has the pins ({shown_name(gate[3].strip())}); give {'one signal' if kind in ONE_PIN else 'names'}")
+        raise ValueError(f"{kind} has the pins ({shown_name(gate[3].strip())}); give "
+                         f"{'one signal' if kind in ONE_PIN else 'names'}")  # fmt: skip
     if kind == "DFF":
         flops[name] = pins[0]
     else:
@@ -128,7 +130,8 @@ def _sources(path, inputs, gates, flops):
             signal = flops[signal]
         if signal in chain:
             ring = [*list(chain)[list(chain).index(signal) :], signal]
-            raise ValueError(f"{path}: the flip-flops {shown_path(list(map(shown_name, ring)))} form a loop without a gate; drive one of them")
+            raise ValueError(f"{path}: the flip-flops {shown_path(list(map(shown_name, ring)))} form a loop without a "
+                             "gate; drive one of them")  # fmt: skip
         source, before = sources.get(signal, (None, 0))
         for delays, name in enumerate(reversed(chain), before + 1):
             sources[name] = (source, delays)
@@ -140,7 +143,8 @@ def _refuse_undriven(path, sources, outputs, gates, flops):
     undriven = [flops[name] for name, (source, _) in sources.items() if source is None]
     undriven += [signal for signal in read if signal not in sources]
     if undriven:
-        raise ValueError(f"{path}: signal {shown(undriven[0])} is read but never driven; the file may have been cut off")
+        raise ValueError(f"{path}: signal {shown(undriven[0])} is read but never driven; the file may have been cut "
+                         "off")  # fmt: skip
 
 
 def _gate_times(gates, times):

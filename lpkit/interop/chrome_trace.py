@@ -64,8 +64,9 @@ def to_chrome_trace(timeline, *, clock=None):
         raise ValueError(f"timeline is {shown(timeline)}; give a Timeline, as a schedule returns it")
     factor, said = _scale(timeline, clock)
     if float(timeline.makespan) * float(factor) > LONGEST:
-        raise ValueError(f"the trace would be longer than 2**53 us ({float(timeline.makespan):.3g} {timeline.plan.costs.unit})"
-                         "; give a clock, fewer mini-batches or costs in a larger unit")  # fmt: skip
+        raise ValueError(f"the trace would be longer than 2**53 us ({float(timeline.makespan):.3g} "
+                         f"{timeline.plan.costs.unit}); give a clock, fewer mini-batches or costs in a larger "
+                         "unit")  # fmt: skip
     threads = _threads(timeline)
     spans = _spans(timeline, factor)
     events = [*_named(timeline, threads), *_operations(timeline, threads, spans), *_flows(timeline, threads, spans),
@@ -76,7 +77,17 @@ def to_chrome_trace(timeline, *, clock=None):
 
 
 def trace_text(timeline, *, clock=None):
-    """The text of a trace file: JSON with an event a line."""
+    """The text of a trace file: JSON with an event a line.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> print(trace_text(schedule(plan, "layerpipe", 1)).splitlines()[1])
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "stage 1: layer1"}},
+    """
     trace = to_chrome_trace(timeline, clock=clock)
     events = ",\n".join(json.dumps(event, allow_nan=False) for event in trace.pop("traceEvents"))
     return f'{{"traceEvents": [\n{events}\n], {json.dumps(trace)[1:]}\n'
@@ -85,10 +96,25 @@ def trace_text(timeline, *, clock=None):
 def write_chrome_trace(timeline, path, *, clock=None):
     """Write the trace of a timeline to `path`, whole or not at all; returns the path.
 
+    Parameters
+    ----------
+    timeline : Timeline
+    path : path
+    clock : number, optional
+        As for `to_chrome_trace`.
+
     Raises
     ------
     ValueError
         As `to_chrome_trace`, or if the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lpkit as lp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_chrome_trace(lp.schedule(lp.plan(lp.costs("sample4"), 2)), f"{folder}/trace.json", clock=1e9).name
+    'trace.json'
     """
     return write_atomically(path, trace_text(timeline, clock=clock))
 
@@ -202,7 +228,8 @@ def _flows(timeline, threads, spans):
         for place, (process, thread, (ts, dur)) in enumerate(steps):
             phase = "s" if place == 0 else "f" if place == len(steps) - 1 else "t"
             inside = ts + dur - dur / INSET if phase == "s" else ts + dur / INSET
-            yield flow | {"ph": phase, "ts": inside, "pid": process, "tid": thread} | ({"bp": "e"} if phase == "f" else {})
+            ends = {"bp": "e"} if phase == "f" else {}
+            yield flow | {"ph": phase, "ts": inside, "pid": process, "tid": thread} | ends
 
 
 def _sends(timeline):

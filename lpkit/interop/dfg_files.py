@@ -46,6 +46,11 @@ def read_json(path):
 def write_json(dfg, path):
     """Write `dfg` to `path` for `read_json`, whole or not at all; returns the path.
 
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -68,6 +73,18 @@ def write_json(dfg, path):
 
 def from_networkx(graph, *, time="time", delays="delays", hosts=()):
     """The `DFG` of a networkx graph; nodes are named by their text, `time` and `delays` name the attributes.
+
+    Parameters
+    ----------
+    graph : networkx DiGraph or MultiDiGraph
+    time, delays : str
+        Attribute of a node, and of an edge.
+    hosts : sequence
+        Nodes that are hosts.
+
+    Returns
+    -------
+    DFG
 
     Raises
     ------

@@ -18,8 +18,9 @@ __all__ = ["Overlay", "overlay", "planned_spans"]
 LETTERS = {"F": "F", "delta": "I", "delta'": "I", "delta''": "I", "G": "W"}
 COMPUTE = ("F", "I", "W", "B")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-NOTES = ("waits for receives are inside the measured F, delta and busy: see the least of the durations; measured bubbles "
-         "are too small by as much", "on stage 1 the engine does all of the backward in one action: delta + G")  # fmt: skip
+NOTES = ("waits for receives are inside the measured F, delta and busy: see the least of the durations; measured "
+         "bubbles are too small by as much",
+         "on stage 1 the engine does all of the backward in one action: delta + G")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +87,8 @@ def overlay(timeline, spans, *, step=None):
     _check_complete(run)
     unit = timeline.plan.costs.unit
     scale = SECONDS.get(unit) or _ratio(run.duration.sum(), planned.duration.sum())
-    whence = () if unit in SECONDS else (f"1 {unit.removesuffix('s')} is taken as {scale:.4g} s, so that all work takes as "
-                                         "long as it did: ratios compare stages and operations",)  # fmt: skip
+    whence = () if unit in SECONDS else (f"1 {unit.removesuffix('s')} is taken as {scale:.4g} s, so that all work "
+                                         "takes as long as it did: ratios compare stages and operations",)  # fmt: skip
     planned = planned.assign(**{name: planned[name] * scale for name in ("start", "duration", "end")})
     rows = []
     for stage in sorted(run.stage.unique().tolist()):
@@ -103,10 +104,27 @@ def planned_spans(timeline):
 
     Times are in the unit of the costs; delta'' counts where it is done. The duration is that of the work.
 
+    Returns
+    -------
+    pandas.DataFrame
+
     Raises
     ------
     ValueError
         As `lpkit.interop.torch_schedule.torch_actions`.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> planned_spans(schedule(plan, "gpipe", micro_batches=1))
+       stage action  micro_batch  start  duration   end
+    0      0      B            0    8.0       2.0  10.0
+    1      0      F            0    0.0       2.0   2.0
+    2      1      B            0    4.0       4.0   8.0
+    3      1      F            0    2.0       2.0   4.0
     """
     whole = {(stage, micro) for row in torch_actions(timeline) for stage, op, micro in row if op == "B"}
     each = timeline.micro_batches

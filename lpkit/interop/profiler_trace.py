@@ -71,7 +71,8 @@ def _spans_of(path, place):
     try:
         document = json.loads(_text(path))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{str(path)!r}: line {error.lineno} is not JSON ({error.msg}); it may have been cut off") from None
+        raise ValueError(f"{str(path)!r}: line {error.lineno} is not JSON ({error.msg}); it may have been cut "
+                         "off") from None  # fmt: skip
     except (RecursionError, ValueError) as error:
         if isinstance(error, RecursionError) or "digits" in str(error):
             raise ValueError(f"{str(path)!r} is no trace: its lists or numbers are too long") from None
@@ -82,7 +83,8 @@ def _spans_of(path, place):
     rank, steps = _rank(document, path, place), Counter()
     spans = sorted(filter(None, (_span(event, path) for event in events)))
     if not spans:
-        raise ValueError(f"{str(path)!r} has no PP: span; profile a step of a torch pipeline schedule (user_annotation)")
+        raise ValueError(f"{str(path)!r} has no PP: span; profile a step of a torch pipeline schedule "
+                         "(user_annotation)")  # fmt: skip
     rows = []
     for start, duration, action in spans:
         rows.append((rank, *action, start / 1e6, duration / 1e6, steps[action]))

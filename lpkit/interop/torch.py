@@ -126,6 +126,11 @@ def run_alone(modules, inputs, targets, loss, *, micro_batches=4, steps=1, learn
     -------
     Alone
 
+    Raises
+    ------
+    ValueError
+        As `run_pipeline`.
+
     Examples
     --------
     >>> import torch
@@ -171,8 +176,8 @@ def _schedule_text(plan, name, micro_batches):
         raise ValueError(f"schedule is {name!r}, which updates without a flush and keeps several versions of the "
                          f"weights; torch's runtime flushes: use one of {', '.join(map(repr, FLUSHING))}")  # fmt: skip
     if line is None and name == "interleaved":
-        raise ValueError("schedule is 'interleaved', which puts several stages on a process; here each stage has a process of "
-                         f"its own: use one of {', '.join(map(repr, FLUSHING))}")  # fmt: skip
+        raise ValueError("schedule is 'interleaved', which puts several stages on a process; here each stage has a "
+                         f"process of its own: use one of {', '.join(map(repr, FLUSHING))}")  # fmt: skip
     if line is None:
         line = make_schedule(plan, choice(name, "schedule", FLUSHING), micro_batches=micro_batches)
     if line.batches != 1 or line.micro_batches != micro_batches or line.plan.ends != plan.ends:

@@ -12,7 +12,23 @@ __all__ = ["divided", "jobs", "save", "shifts_of"]
 
 
 def divided(inputs, targets, micro_batches):
-    """Inputs and targets as tensors, and the samples of a micro-batch."""
+    """Inputs and targets as tensors, and the samples of a micro-batch.
+
+    Parameters
+    ----------
+    inputs, targets : tensor or array (samples, ...)
+    micro_batches : int
+
+    Returns
+    -------
+    inputs, targets : tensor
+    each : int
+
+    Raises
+    ------
+    ValueError
+        If there are not as many of both, or they cannot be divided evenly.
+    """
     torch = needs_torch()
     inputs, targets = torch.as_tensor(inputs), torch.as_tensor(targets)
     count = whole_number(micro_batches, "micro_batches")
@@ -26,7 +42,22 @@ def divided(inputs, targets, micro_batches):
 
 
 def shifts_of(plan, stages, shapes, shift):
-    """Channels that stay and all channels of the last layer before each boundary: [(kept, of), ...]."""
+    """Channels that stay and all channels of the last layer before each boundary: [(kept, of), ...].
+
+    Parameters
+    ----------
+    plan : Plan
+    stages : sequence of sequence of layers
+    shapes : sequence of lpkit.interop.torch_profile.Shapes
+        One a layer.
+    shift : float, sequence of float or None
+        As for `lpkit.interop.torch.run_pipeline`.
+
+    Raises
+    ------
+    ValueError
+        If delta of such a layer cannot be shared, or `shift` is out of range.
+    """
     fractions = _fractions(plan, shift)
     result = []
     for boundary, fraction in enumerate(fractions, 1):
@@ -58,7 +89,18 @@ def _fractions(plan, shift):
 
 
 def jobs(stages, shifts, shapes, inputs, targets):
-    """What each process has to know of its stage: a dict each."""
+    """What each process has to know of its stage: a dict each.
+
+    Parameters
+    ----------
+    stages : sequence of sequence of layers
+    shifts : sequence of (int, int)
+        From `shifts_of`.
+    shapes : sequence of lpkit.interop.torch_profile.Shapes
+        One a layer.
+    inputs, targets : tensor
+        Of a whole step.
+    """
     done = 0
     for rank, stage in enumerate(stages):
         modules = [(name, module) for layer in stage for name, module in zip(layer.names, layer.modules)]
@@ -88,7 +130,13 @@ def _help(layer, shapes, shift):
 
 
 def save(job, path):
-    """Write a job; a `ValueError` if it holds what a fresh process could not import."""
+    """Write a job; a `ValueError` if it holds what a fresh process could not import.
+
+    Raises
+    ------
+    ValueError
+        If it does, or cannot be pickled.
+    """
     for name in ("loss", "modules"):
         _check_importable(name, job[name])
     try:

@@ -57,6 +57,18 @@ def _after_problem(modules):
 def error_before(modules, output, error, shape):
     """Error at the input of `modules`, of `shape`, from their output and the error there.
 
+    Parameters
+    ----------
+    modules : sequence of torch modules
+        In the order of the forward pass.
+    output, error : tensor
+        Of the last of them; of any shape that holds the numbers of `shape`.
+    shape : tuple of int
+
+    Returns
+    -------
+    tensor
+
     Examples
     --------
     >>> import torch

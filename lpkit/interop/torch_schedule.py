@@ -74,7 +74,17 @@ def torch_actions(timeline):
 
 
 def is_flushed(timeline):
-    """Whether no processor starts a mini-batch before it has ended the one before."""
+    """Whether no processor starts a mini-batch before it has ended the one before.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> [is_flushed(schedule(plan, name, 3)) for name in ("gpipe", "layerpipe")]
+    [True, False]
+    """
     work = timeline.kind < KINDS.index("send")
     batches = timeline.micro // timeline.micro_batches
     homes = [timeline.processors[k - 1] for k in timeline.stage.tolist()]
@@ -150,7 +160,30 @@ def to_torch_csv(timeline, *, bubbles=False):
 
 
 def write_torch_csv(timeline, path, *, bubbles=False):
-    """Write the CSV to `path`, whole or not at all; returns the path."""
+    """Write the CSV to `path`, whole or not at all; returns the path.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    path : path
+    bubbles : bool
+        As for `to_torch_csv`.
+
+    Raises
+    ------
+    ValueError
+        As `torch_actions`, or if the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lpkit as lp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     line = lp.schedule(lp.plan(lp.costs("sample4"), 2), "gpipe", micro_batches=1)
+    ...     print(write_torch_csv(line, f"{folder}/schedule.csv").read_text(), end="")
+    0F0,0B0
+    1F0,1B0
+    """
     return write_atomically(path, to_torch_csv(timeline, bubbles=bubbles))
 
 
@@ -166,8 +199,8 @@ def read_torch_csv(path):
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no such file, an entry is no action, a stage is on two ranks, F, I, W or B of a micro-batch is missing
-        or there twice, or ranks would wait for each other for ever: the sentence names the place.
+        If there is no such file, an entry is no action, a stage is on two ranks, F, I, W or B of a micro-batch is
+        missing or there twice, or ranks would wait for each other for ever: the sentence names the place.
 
     Examples
     --------
@@ -206,7 +239,8 @@ def _check(rows):
     for rank, row in enumerate(rows):
         for action in row:
             if homes.setdefault(action.stage, rank) != rank:
-                raise ValueError(f"stage {action.stage} is on the ranks {homes[action.stage]} and {rank}; keep it on one")
+                raise ValueError(f"stage {action.stage} is on the ranks {homes[action.stage]} and {rank}; keep it on "
+                                 "one")  # fmt: skip
             ops = done[action.stage, action.micro_batch]
             if action.op in ops or ("B" in ops | {action.op} and ops & {"I", "W", "B"}):
                 raise ValueError(f"{_say(action)} on rank {rank} repeats what was done; give F once, and B or I and W")
@@ -237,8 +271,8 @@ def _steps(rows):
         ready = [rank for rank, row in enumerate(rows) if at[rank] < len(row) and _may(row[at[rank]], steps, last)]
         if not ready:
             rank = next(rank for rank, row in enumerate(rows) if at[rank] < len(row))
-            raise ValueError(f"the ranks wait for each other: {_say(rows[rank][at[rank]])} on rank {rank} never gets what "
-                             "it needs; change the order")  # fmt: skip
+            raise ValueError(f"the ranks wait for each other: {_say(rows[rank][at[rank]])} on rank {rank} never gets "
+                             "what it needs; change the order")  # fmt: skip
         for rank in ready:
             steps[rows[rank][at[rank]]] = step
             at[rank] += 1

@@ -22,7 +22,20 @@ WEIGHTS = 2**20  # tag of the message with the weights; those of the micro-batch
 
 
 def input_gradient(module, weight, error, shape):
-    """Gradient of the input channels that `weight` (Co, C', ...) reads, of `shape`, from the error of the output."""
+    """Gradient of the input channels that `weight` (Co, C', ...) reads, of `shape`, from the error of the output.
+
+    Parameters
+    ----------
+    module : Linear or convolution
+    weight : tensor (Co, C', ...)
+    error : tensor (B, Co, ...)
+    shape : tuple of int
+        (B, C', ...).
+
+    Returns
+    -------
+    tensor
+    """
     if isinstance(module, nn.Linear):
         return error @ weight
     unread = error.new_empty(1).expand(shape)  # only its shape matters to the gradient

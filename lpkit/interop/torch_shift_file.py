@@ -19,9 +19,10 @@ __all__ = ["SCHEMA", "beside", "input_channels", "shift_text", "to_shift", "writ
 SCHEMA = "lpkit-torch-shift-1"
 LOST = ("sends and receives: torch adds them", "delta'' of each entry of 'shift': the actions I of its layer's stage "
         "stand for delta' alone, and the next stage computes the rest beside its own I",
-        "the order of layers inside a stage: torch runs a stage as a whole", "on stage 0 I does nothing and W all of the "
-        "backward")  # fmt: skip
-FLUSHED = "the updates after each mini-batch, and the weight versions they make: torch updates once, at the end of a step"
+        "the order of layers inside a stage: torch runs a stage as a whole",
+        "on stage 0 I does nothing and W all of the backward")  # fmt: skip
+FLUSHED = ("the updates after each mini-batch, and the weight versions they make: torch updates once, at the end of a "
+           "step")  # fmt: skip
 
 
 def input_channels(network):
@@ -97,7 +98,22 @@ def _entry(costs, layer, home, target, amount, channels):
 
 
 def shift_text(timeline, *, channels=None):
-    """The text of the file."""
+    """The text of the file.
+
+    Raises
+    ------
+    ValueError
+        As `to_shift`.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.schedule import schedule
+    >>> plan = Plan("by hand", Costs.from_times([2, 2], 2, [0, 2], unit="cycles"), 2, ends=(1, 2))
+    >>> print(shift_text(schedule(plan, "gpipe", micro_batches=1)).splitlines()[1])
+     "schema": "lpkit-torch-shift-1",
+    """
     return to_text(to_shift(timeline, channels=channels)) + "\n"
 
 
@@ -115,10 +131,27 @@ def beside(path):
 def write_torch_schedule(timeline, path, *, channels=None, bubbles=False):
     """Write the CSV to `path` and the JSON beside it, both or none; returns both paths.
 
+    Parameters
+    ----------
+    timeline : Timeline
+    path : path
+        Of the CSV.
+    channels, bubbles
+        As for `to_shift` and `lpkit.interop.torch_schedule.to_torch_csv`.
+
     Raises
     ------
     ValueError
         As `to_shift`, or if one of them cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lpkit as lp
+    >>> line = lp.schedule(lp.plan(lp.costs("sample4"), 2), "gpipe")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_torch_schedule(line, f"{folder}/schedule.csv")]
+    ['schedule.csv', 'schedule.shift.json']
     """
     texts = {Path(path): to_torch_csv(timeline, bubbles=bubbles), beside(path): shift_text(timeline, channels=channels)}
     write_all(texts)
