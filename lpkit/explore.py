@@ -44,8 +44,7 @@ def figure_of(state, pinned=None):
     >>> figure_of(State("sample4", processors=3)).axes[1].get_title()
     'LayerPipe (optimal)\\nperiod 1.395e7 cycles'
     """
-    cases = cases_of(state, pinned)
-    return draw(cases, table_of(cases))
+    return draw(cases_of(state, pinned))
 
 
 def table_for(state, pinned=None):
@@ -69,11 +68,7 @@ def write_view(state, folder, pinned=None):
     """
     cases = cases_of(state, pinned)
 
-    def made():
-        table = table_of(cases)
-        return draw(cases, table), table
-
-    return write_files(folder, f"explorer_{state.view}", made)
+    return write_files(folder, f"explorer_{state.view}", lambda: (draw(cases), table_of(cases)))
 
 
 def explorer(state=None, **initial):
@@ -156,6 +151,5 @@ def _asked(controls):
 
 
 def _drawn(state, pinned=None):
-    cases = cases_of(state, pinned)
     lines = [text_of(state, pinned), f"Python: {call_of(state)}", f"shell:  {command_of(state)}"]
-    return png(draw(cases, table_of(cases))), lines
+    return png(draw(cases_of(state, pinned))), lines

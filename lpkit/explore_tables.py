@@ -13,13 +13,13 @@ import pandas as pd
 from lpkit.backprop import backprop_dfg, operation, stages_after
 from lpkit.derivation import split_delta, stage_lags
 from lpkit.dfg import DFG
+from lpkit.explore_periods import least_periods
 from lpkit.explore_state import costs_of, differences, layers_of, plan_of, timeline_of
 from lpkit.moves import delay_gradients, pipeline, retime
 from lpkit.partition import communication
 from lpkit.planfile import stage_table
 from lpkit.plans import ratio
 from lpkit.plots import PLANNER_NAMES
-from lpkit.search import solved, task_of
 from lpkit.systolic import useful_macs
 from lpkit.timeline_table import timeline_table
 
@@ -109,7 +109,7 @@ def _loads(state):
 def _speedup(state):
     """One row a processor count: the speedup over one processor."""
     total, counts = costs_of(state).total, processor_counts(state)
-    periods = [float(_period(state, count)) for count in counts]
+    periods = _periods(state, tuple(counts))
     return pd.DataFrame({"processors": counts, "period": periods,
                          "speedup": [float(total) / period if period else 1.0 for period in periods]})  # fmt: skip
 
@@ -128,22 +128,16 @@ def processor_counts(state):
     return sorted(counts | ({state.processors} if state.processors <= layers else set()))
 
 
-def _period(state, processors):
-    """The period of a plan; where only that is asked for, without what a plan has beside it."""
+def _periods(state, counts):
+    """The period of each plan of a curve; where only that is asked for, without what a plan has beside it."""
     if state.planner not in ("optimal", "pipedream"):
-        return plan_of(state, processors).period
-    return _least(costs_of(state), state.planner == "pipedream", processors)
+        return [float(plan_of(state, count).period) for count in counts]
+    return _least(costs_of(state), counts, state.planner == "pipedream")
 
 
-@lru_cache(maxsize=16)
-def _task(costs, still):
-    return task_of(costs, still=still)
-
-
-@lru_cache(maxsize=4096)
-def _least(costs, still, processors):
-    task = _task(costs, still)
-    return float(solved(task, processors)[0] / task.unit)
+@lru_cache(maxsize=64)
+def _least(costs, counts, still):
+    return least_periods(costs, counts, still=still)
 
 
 def _timeline(state):

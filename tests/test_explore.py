@@ -13,11 +13,14 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
 
 import lpkit as lp
 from lpkit import explore, explore_widgets
 from lpkit.__main__ import cli
 from lpkit.explore import State, call_of, command_of, figure_of, table_for, text_of, write_view
+from lpkit.explore_graph import DELAYS
+from lpkit.explore_periods import least_periods
 from lpkit.explore_picture import empty_png, png
 from lpkit.explore_state import COSTING, VIEWS, costs_of, differences, plan_of, timeline_of
 from lpkit.explore_tables import cases_of, graph_of, processor_counts
@@ -204,6 +207,32 @@ def test_the_speedup_curve_is_that_of_the_plans(planner):
     assert own["speedup"].tolist() == pytest.approx([float(plan_of(state, k).speedup) for k in range(1, 9)])
 
 
+@pytest.mark.parametrize("still, planner", [(False, "optimal"), (True, "pipedream")])
+@pytest.mark.parametrize("network", lp.NETWORKS)
+def test_periods_found_one_after_the_other_are_those_of_the_planner(network, still, planner):
+    made, counts = lp.costs(network, "48x16"), (1, 2, 3, 4)
+    known = [float(lp.plan(made, count, planner).period) for count in counts]
+    assert least_periods(made, counts, still=still) == known
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(*[st.integers(0, 30)] * 3), min_size=1, max_size=9), st.booleans(),
+       st.sampled_from(["cycles", "s"]))  # fmt: skip
+def test_periods_of_any_chain_are_those_of_the_planner(work, still, unit):
+    made = lp.Costs.from_times(*zip(*([a + (k == 0), b, c] for k, (a, b, c) in enumerate(work))), unit=unit)
+    counts, planner = range(1, len(work) + 1), "pipedream" if still else "optimal"
+    known = [float(lp.plan(made, count, planner).period) for count in counts]
+    assert least_periods(made, counts, still=still) == pytest.approx(known, rel=0 if unit == "cycles" else 1e-12, abs=0)
+
+
+@pytest.mark.parametrize("network", lp.NETWORKS)
+def test_remembered_networks_cost_what_the_library_says(network):
+    state = State(network, rows=24, columns=40, dataflow="is", batch=3, delta="phases", G="b", first_layer_delta=True)
+    own, known = costs_of(state), layer_costs(network, array="24x40", dataflow="is", batch=3, delta="phases", G="b",
+                                              first_layer_delta=True)  # fmt: skip
+    assert repr(own) == repr(known) and (own.work == known.work).all() and (own.cut_bytes == known.cut_bytes).all()
+
+
 def test_the_curve_has_the_chosen_processors_and_ends_with_the_layers():
     assert processor_counts(State("resnet50", processors=23))[15:19] == [16, 20, 23, 24]
     assert processor_counts(State("resnet50"))[-1] == 54
@@ -362,7 +391,7 @@ def test_numbers_of_the_text_have_one_style():
 def test_delays_of_the_graph_stand_clear_of_the_nodes(network):
     axis = figure_of(State(network, processors=4, view="graph")).axes[0]
     discs = next(c for c in axis.collections if type(c).__name__ == "EllipseCollection").get_offsets()
-    *_, delays, _ = (c for c in axis.collections if len(c.get_offsets()) and type(c).__name__ == "PathCollection")
+    delays = next(c for c in axis.collections if to_hex(c.get_facecolor()[0]).upper() == DELAYS)
     apart = np.hypot(*(delays.get_offsets()[:, None] - discs).transpose(2, 0, 1)).min(axis=1)
     assert len(apart) >= 10 and apart.min() > 0.27 + 0.1
 
