@@ -65,7 +65,7 @@ def say(axis, title="", x="", y=""):
     """
     wide, tall = 72 * _inches(axis)
     lines = [part for line in title.split("\n") for part in wrap(line, int(wide / 72 * LETTERS_PER_INCH))]
-    axis.set_title("\n".join(lines), visible=False)
+    axis.set_title("\n".join(lines), y=1.0, visible=False)  # where one without y would stand is searched for
     axis.set_xlabel(x, visible=False)
     axis.set_ylabel(y, visible=False)
     above = [(line, (wide / 2, tall + 8.5 + 11 * row)) for row, line in enumerate(reversed(lines))]

@@ -135,7 +135,7 @@ def _word(text, weight):
 def _step(letter, following, weight):
     """From the origin of a letter to that of the one that follows, kerning included."""
     both, own, other = (_glyphs(text, weight)[0] for text in (letter + following, letter, following))
-    if len(other) == 0 or len(both) != len(own) + len(other):  # a space shows nothing, and two letters may be drawn as one
+    if len(other) == 0 or len(both) != len(own) + len(other):  # a space, or two letters drawn as one
         return _step(letter, "H", weight)
     return both[len(own), 0] - other[0, 0]
 

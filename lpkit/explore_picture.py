@@ -3,9 +3,11 @@
 The same picture gives the same bytes, so that a test can tell whether it is the one that the functions draw.
 """
 
+import gc
 import io
 import struct
 import zlib
+from functools import wraps
 
 import numpy as np
 from matplotlib import rc_context
@@ -14,9 +16,34 @@ from matplotlib.figure import Figure
 
 from lpkit.plots import styled
 
-__all__ = ["DPI", "SIZE", "blank", "empty_png", "png", "svg"]
+__all__ = ["DPI", "SIZE", "blank", "empty_png", "png", "svg", "undisturbed"]
 
 SIZE, DPI = (9.6, 4.5), 100  # inches, dots an inch: 960 x 450 pixels
+
+
+def undisturbed(made):
+    """Let a function that makes a picture be done before garbage is collected, and then collect only what it left.
+
+    A figure is thousands of objects that hold each other. Collected while it is drawn they grow old, and old ones go
+    only with a search of everything that was ever imported, which takes longer than a picture.
+
+    Examples
+    --------
+    >>> undisturbed(gc.isenabled)(), gc.isenabled()
+    (False, True)
+    """
+    @wraps(made)
+    def undisturbed(*args, **kwargs):
+        if not gc.isenabled():
+            return made(*args, **kwargs)
+        gc.disable()
+        try:
+            return made(*args, **kwargs)
+        finally:
+            gc.enable()
+            gc.collect(1)
+
+    return undisturbed
 
 
 def blank(**look):

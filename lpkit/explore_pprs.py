@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import partial
 
 from lpkit.attack_tables import TARGETS
-from lpkit.explore_picture import png
+from lpkit.explore_picture import png, undisturbed
 from lpkit.explore_pprs_records import DEPTHS, best_setting, offered
 from lpkit.explore_pprs_runs import steps_told
 from lpkit.explore_pprs_state import DEFAULTS, FROG, FROG_DEFAULTS, PROBLEMS, VIEWS, PprsState
@@ -146,7 +146,7 @@ def pprs_explorer(state=None, **initial):
     start = PprsState(**initial) if state is None and known.issuperset(initial) else beginning(state, initial, PprsState)
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
-    connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view, adapt=partial(_adapt, start))
+    connect(controls, parts, asked=_asked, drawn=drawn, write=write_view, adapt=partial(_adapt, start))
     return panel(widgets, controls, parts, left=6)
 
 
@@ -155,7 +155,9 @@ def _asked(controls):
     return PprsState(**{name: control.value for name, control in controls.items()})
 
 
-def _drawn(state, pinned=None):
+@undisturbed
+def drawn(state, pinned=None):
+    """What the explorer shows of a state: the picture as PNG bytes, and the lines beside it."""
     cases = cases_of(state, pinned)
     lines = [text_of(state, pinned), f"Python: {call_of(state)}", f"shell:  {command_of(state)}"]
     return png(draw(cases, table_of(cases))), lines

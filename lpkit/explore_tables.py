@@ -23,7 +23,7 @@ from lpkit.plots import PLANNER_NAMES
 from lpkit.systolic import useful_macs
 from lpkit.timeline_table import timeline_table
 
-__all__ = ["cases_of", "graph_of", "labelled", "processor_counts", "table_of"]
+__all__ = ["cases_of", "graph_of", "labelled", "layers_drawn", "processor_counts", "table_of"]
 
 MOST_POINTS = 16  # processor counts that a curve has one by one; beyond, every fourth
 MOST_NAMED = 4  # differences in a label; of more the first three
@@ -62,7 +62,8 @@ def labelled(when, said):
     >>> labelled("now", ["rows 8", "columns 8", "batch 1", "processors 2", "G b"]), labelled("now", [])
     ('now: rows 8, columns 8, batch 1 and 2 more', 'now')
     """
-    few = said if len(said) <= MOST_NAMED else [*said[: MOST_NAMED - 2], f"{said[MOST_NAMED - 2]} and {len(said) - MOST_NAMED + 1} more"]
+    shown, more = MOST_NAMED - 1, len(said) - MOST_NAMED + 1
+    few = said if len(said) <= MOST_NAMED else [*said[: shown - 1], f"{said[shown - 1]} and {more} more"]
     return f"{when}: {', '.join(few)}" if few else when
 
 
@@ -190,16 +191,32 @@ def graph_of(state):
     >>> first, last, [tuple(edge) for edge in graph.edges if edge.source == "F1"]
     (1, 4, [('F1', 'F2', 0), ('F1', 'G2', 4), ('F1', 'join2', 4)])
     """
-    plan = plan_of(state)
-    shares = {layer: ratio(amount, plan.costs.delta[layer - 1].item()) for layer, _, _, amount in plan.moved}
-    centre = max(plan.ends[:-1], key=lambda end: (shares.get(end, 0), -end), default=1)
-    first = max(1, min(centre - SHOWN_LAYERS // 2 + 1, len(plan.costs) - SHOWN_LAYERS + 1))
-    last = min(len(plan.costs), first + SHOWN_LAYERS - 1)
+    plan, shares, (first, last) = plan_of(state), _shares(plan_of(state)), layers_drawn(state)
     dfg = _pipelined(tuple(plan.stage_of(layer) for layer in range(1, len(plan.costs) + 1)))
     for layer in plan.ends[:-1]:
         if first <= layer <= last and f"delta{layer}" in dfg.index and shares.get(layer):
             dfg = split_delta(dfg, layer, shares[layer])
     return _part(dfg, first, last), first, last
+
+
+def layers_drawn(state):
+    """First and last layer of `graph_of`.
+
+    Examples
+    --------
+    >>> from lpkit.explore_state import State
+    >>> layers_drawn(State("vgg16"))
+    (2, 7)
+    """
+    plan, shares = plan_of(state), _shares(plan_of(state))
+    centre = max(plan.ends[:-1], key=lambda end: (shares.get(end, 0), -end), default=1)
+    first = max(1, min(centre - SHOWN_LAYERS // 2 + 1, len(plan.costs) - SHOWN_LAYERS + 1))
+    return first, min(len(plan.costs), first + SHOWN_LAYERS - 1)
+
+
+def _shares(plan):
+    """What part of its delta each layer gives away."""
+    return {layer: ratio(amount, plan.costs.delta[layer - 1].item()) for layer, _, _, amount in plan.moved}
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from lpkit.display import engineering, kilobytes
 from lpkit.explore_state import costs_of, is_measured, layers_of, plan_of, timeline_of
-from lpkit.explore_tables import cases_of, graph_of, table_of
+from lpkit.explore_tables import cases_of, layers_drawn, table_of
 from lpkit.plots import PLANNER_NAMES
 from lpkit.products import gemms
 
@@ -154,7 +154,7 @@ def _of_utilisation(state):
 
 
 def _of_graph(state):
-    _, first, last = graph_of(state)
+    first, last = layers_drawn(state)
     plan = plan_of(state)
     after = len(plan.ends) - plan.stage_of(first)
     late = _count(2 * after, "update")

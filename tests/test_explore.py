@@ -1,6 +1,7 @@
 """The explorer: pure functions of a state against the planners, and the widget against the pure functions."""
 
 import gc
+import io
 import re
 import resource
 import weakref
@@ -14,14 +15,16 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
+from PIL import Image
 
 import lpkit as lp
 from lpkit import explore, explore_widgets
 from lpkit.__main__ import cli
 from lpkit.explore import State, call_of, command_of, figure_of, table_for, text_of, write_view
 from lpkit.explore_graph import DELAYS
+from lpkit.explore_letters import _glyphs, _outline
 from lpkit.explore_periods import least_periods
-from lpkit.explore_picture import empty_png, png
+from lpkit.explore_picture import empty_png, png, undisturbed
 from lpkit.explore_state import COSTING, VIEWS, costs_of, differences, plan_of, timeline_of
 from lpkit.explore_tables import cases_of, graph_of, processor_counts
 from lpkit.explore_text import largest_product
@@ -391,7 +394,7 @@ def test_numbers_of_the_text_have_one_style():
 def test_delays_of_the_graph_stand_clear_of_the_nodes(network):
     axis = figure_of(State(network, processors=4, view="graph")).axes[0]
     discs = next(c for c in axis.collections if type(c).__name__ == "EllipseCollection").get_offsets()
-    delays = next(c for c in axis.collections if to_hex(c.get_facecolor()[0]).upper() == DELAYS)
+    delays = next(c for c in axis.collections if [to_hex(color).upper() for color in c.get_facecolor()] == [DELAYS])
     apart = np.hypot(*(delays.get_offsets()[:, None] - discs).transpose(2, 0, 1)).min(axis=1)
     assert len(apart) >= 10 and apart.min() > 0.27 + 0.1
 
@@ -545,6 +548,33 @@ def test_what_cannot_be_drawn_cannot_be_pinned():
     handle = Handle(network="sample4", processors=9)
     handle["pin this"].click()
     assert handle["unpin"].disabled
+
+
+def test_nothing_is_collected_while_a_picture_is_made_and_collecting_goes_on_after_an_error():
+    def fails():
+        assert not gc.isenabled()
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        undisturbed(fails)()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert undisturbed(gc.isenabled)() is False and not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_picture_holds_the_pixels_of_the_figure():
+    figure = figure_of(SMALL)
+    found = np.asarray(Image.open(io.BytesIO(png(figure))))
+    assert np.array_equal(found, np.asarray(figure.canvas.buffer_rgba())[:, :, :3]) and found.shape == (450, 960, 3)
+
+
+@pytest.mark.parametrize("text", ["LayerPipe (optimal) AV Te. 1e7", "a b ", "", "$x$", "δ 10⁻⁵"])
+def test_a_word_put_together_is_the_one_that_matplotlib_lays_out(text):
+    own, whole = (_outline.__wrapped__(text, 9, 0, "left", "bold"), _glyphs(text, "bold")[0])
+    assert np.allclose(own.vertices[:, 0], (whole[:, 0] - whole[:, 0].min(initial=1e9)) * 0.09, atol=1e-9)
 
 
 def test_the_button_writes_the_current_view(tmp_path):

@@ -175,9 +175,9 @@ def test_time_against_samples_is_that_of_each_run():
     table, problem = table_for(state), problem_of(state)
     assert table.query("method == 'PPRS'")["K"].tolist() == [1, 4, 5, 25, 100]
     target = problem.optimum + state.target * start_error(state)
-    for K, time in table.query("method == 'PPRS'")[["K", "time"]].itertuples(index=False):
+    for K, moment in table.query("method == 'PPRS'")[["K", "time"]].itertuples(index=False):
         trace = pprs(problem, 30 * 50 // (K + 49), K=K, lr=0.03, gamma=state.gamma, mu="nesterov", seed=0)
-        assert time == trace.time_to_target(target, 50)[0]
+        assert moment == trace.time_to_target(target, 50)[0]
     assert table.query("method == 'GD'")["time"].nunique() == 1
     assert table.query("method == 'GD'")["time"].iloc[0] == slots(runs_of(state)[0].hits[0], 1, 50)
 
@@ -335,8 +335,8 @@ def test_the_numbers_of_the_text_follow_from_the_python_line(state):
     tails = [trace.values[0, made - made // 10 :].mean() - problem.optimum for trace in traces for made in steps]
     assert f"gamma {state.gamma:g}: {100 * np.median(tails) / start:.3g} %" in text_of(state).splitlines()[1]
     target = problem.optimum + state.target * start
-    time = np.median([trace.time_to_target(target, state.Delta)[0] for trace in traces])
-    said = f"PPRS {time:,.0f}" if np.isfinite(time) else "PPRS not within this time"
+    moment = np.median([trace.time_to_target(target, state.Delta)[0] for trace in traces])
+    said = f"PPRS {moment:,.0f}" if np.isfinite(moment) else "PPRS not within this time"
     assert said in text_of(state).splitlines()[2]
 
 
