@@ -74,7 +74,7 @@ def curve(network):
     """First and second use of the curve of the speedup."""
     state = State(network, rows=next(SIDES), view="speedup")
     first, second = (1e3 * seconds(table_for, state) for _ in range(2))
-    print(f"{network}: the speedup over processors takes {first:.0f} ms at its first use and {second:.1f} ms at its second")
+    print(f"{network}: the speedup over processors takes {first:.0f} ms at its first use, {second:.1f} ms at its second")
 
 
 def main(networks):
@@ -82,7 +82,8 @@ def main(networks):
         explore.drawn(State("sample4", view=view))  # imports and fonts are not what is measured
     medians = [median for network in networks for median in plans(network)]
     inside = sum(median <= LIMIT for median in medians)
-    print(f"{inside} of {len(medians)} views within {1e3 * LIMIT:.0f} ms; the slowest takes {1e3 * max(medians):.0f} ms")
+    slowest = 1e3 * max(medians)
+    print(f"{inside} of {len(medians)} views are within {1e3 * LIMIT:.0f} ms; the slowest takes {slowest:.0f} ms")
     curve(networks[-1])
     for problem in PROBLEMS:
         optimisers(problem, (0.01 * 1.001**n for n in itertools.count()))

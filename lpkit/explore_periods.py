@@ -30,7 +30,7 @@ def least_periods(costs, counts, *, still=False):
     --------
     >>> from lpkit.costs import costs
     >>> least_periods(costs("sample4"), [1, 2, 3, 4])
-    [35863410.0, 17931705.0, 13953910.0, 13953910.0]
+    [35863410.0, 17931705.0, 13953910.0, 11159872.0]
     """
     task = task_of(costs, still=still)
     find = _whole_stages if still else _shared

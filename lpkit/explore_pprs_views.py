@@ -116,7 +116,9 @@ def _logarithmic(axes, side, low, high):
     for axis in axes:
         if side == "x" or axis is axes[0]:
             tick_names(axis, places, _numbers(places), side=side)
-        lines, across = (axis.vlines, axis.get_xaxis_transform()) if side == "x" else (axis.hlines, axis.get_yaxis_transform())
+        lines, across = (
+            (axis.vlines, axis.get_xaxis_transform()) if side == "x" else (axis.hlines, axis.get_yaxis_transform())
+        )
         lines(places, 0, 1, color="0.9", lw=0.7, zorder=0, transform=across)
 
 
@@ -154,7 +156,9 @@ def _bubbling(figure, cases, parts):
     end = max(part["end"].max() for part in parts.values())
     for axis, (label, state), part in zip(axes, cases.items(), parts.values()):
         own = part["end"].max()
-        axis.add_collection(PolyCollection(corners(*np.array([[0], [own], [0.5], [state.Delta + 0.5]], float)), facecolor=IDLE))
+        axis.add_collection(
+            PolyCollection(corners(*np.array([[0], [own], [0.5], [state.Delta + 0.5]], float)), facecolor=IDLE)
+        )
         for kind, color in PASSES.items():
             _passes(axis, part[part["pass"] == kind], color, end, numbered=state.Delta * len(cases) <= MOST_ROWS)
         axis.set_ylim(state.Delta + 0.5, 0.5)
@@ -166,7 +170,10 @@ def _bubbling(figure, cases, parts):
         say(axis, f"{label}: one step, {many}", "slot" if axis is axes[-1] else "", "node")
     _slots(axes[-1], end)
     keys = {"forward": "forward passes", "backward": "backward passes"}
-    legend(figure, [*(Patch(color=PASSES[kind], label=text) for kind, text in keys.items()), Patch(color=IDLE, label="waits")])
+    legend(
+        figure,
+        [*(Patch(color=PASSES[kind], label=text) for kind, text in keys.items()), Patch(color=IDLE, label="waits")],
+    )
 
 
 def _passes(axis, part, color, end, *, numbered):
@@ -201,8 +208,9 @@ def _pays(axis, at, run):
         return
     axis.axvline(at, color=METHODS[run.method], lw=0.9, ls=":")
     above = at < 30  # where the curves are below
-    axis.annotate(f"ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90, fontsize=8,
-                  va="top" if above else "bottom", color=METHODS[run.method], xycoords=("data", "axes fraction"))  # fmt: skip
+    axis.annotate(f"ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90,
+                  fontsize=8, va="top" if above else "bottom", color=METHODS[run.method],
+                  xycoords=("data", "axes fraction"))  # fmt: skip
 
 
 def _samples(figure, cases, parts):
@@ -230,7 +238,9 @@ def _on_logarithms(figure, cases, parts, x, xlabel):
         missed = part[np.isinf(part["time"]) & (part["method"] == "PPRS")] if x == "K" and "PPRS" not in never else ()
         never += [f"PPRS with K {', '.join(map(str, missed['K']))}"] if len(missed) else []
         if never:
-            limit = "in the record" if state.problem == FROG else "in these steps" if x == "Delta" else "within this time"
+            limit = (
+                "in the record" if state.problem == FROG else "in these steps" if x == "Delta" else "within this time"
+            )
             axis.text(0.02, 0.97, f"not {limit}: {', '.join(never)}", transform=axis.transAxes, va="top", color="0.3")
     _logarithmic(axes, "y", low - spare, high + spare)
     places = np.log10(np.concatenate([part[x].to_numpy(float) for part in parts.values()]))
@@ -243,7 +253,11 @@ def _heights_of_times(cases, x):
     *_, state = cases.values()
     if x == "eps":
         return "slots"
-    return f"slots to a loss of {state.target:g}" if state.problem == FROG else f"slots to {100 * state.target:g} % of the error"
+    return (
+        f"slots to a loss of {state.target:g}"
+        if state.problem == FROG
+        else f"slots to {100 * state.target:g} % of the error"
+    )
 
 
 def _methods():

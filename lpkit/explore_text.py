@@ -31,7 +31,8 @@ def described(state):
     plan = plan_of(state)
     unit = plan.costs.unit
     head = (f"{plan.costs.name}, {_count(state.processors, 'processor')}, {PLANNER_NAMES[state.planner]}: "
-            f"period {engineering(plan.period)} {unit}, speedup {float(plan.speedup):.3f} of {state.processors}")  # fmt: skip
+            f"period {engineering(plan.period)} {unit}, speedup {float(plan.speedup):.3f} of "
+            f"{state.processors}")  # fmt: skip
     return [head, *_against(plan, plan_of(replace(state, planner="pipedream"))), _certificate(state, plan),
             *_unused(state), *VIEWS[state.view](state)]  # fmt: skip
 
@@ -69,8 +70,11 @@ def _unused(state):
     if is_measured(state):
         return ["the times are measured: array, dataflow, batch and the forms of delta and G do not change them"]
     rows, columns = largest_product(layers_of(state), state.dataflow, state.delta, state.G)
-    said = [f"no product has more than {most} {what}, so {size - most} of the {size} {what} never work"
-            for most, size, what in ((rows, state.rows, "rows"), (columns, state.columns, "columns")) if most < size]
+    said = [
+        f"no product has more than {most} {what}, so {size - most} of the {size} {what} never work"
+        for most, size, what in ((rows, state.rows, "rows"), (columns, state.columns, "columns"))
+        if most < size
+    ]
     return ["the array is larger than needed: " + "; ".join(said)] if said else []
 
 
@@ -120,7 +124,8 @@ def timeline_words(line):
     unit, steady = line.plan.costs.unit, line.period
     period = "no steady period yet" if steady is None else f"steady period {engineering(steady)} {unit}"
     return (f"{line.schedule}, {line.batches} mini-batches: {period}, first mini-batch through after "
-            f"{engineering(line.fill)} {unit}, {100 * float(line.bubble_share):.1f} % of all time spent waiting")  # fmt: skip
+            f"{engineering(line.fill)} {unit}, {100 * float(line.bubble_share):.1f} % of all time spent "
+            f"waiting")  # fmt: skip
 
 
 def _of_timeline(state):
@@ -158,8 +163,10 @@ def _of_graph(state):
     plan = plan_of(state)
     after = len(plan.ends) - plan.stage_of(first)
     late = _count(2 * after, "update")
-    return [f"layers {first} to {last} as a chain, with a register at every boundary in both directions",
-            f"{_count(after, 'stage')} after that of layer {first}: its gradient meets weights {late} newer than its own"]
+    return [
+        f"layers {first} to {last} as a chain, with a register at every boundary in both directions",
+        f"{_count(after, 'stage')} after that of layer {first}: its gradient meets weights {late} newer than its own",
+    ]
 
 
 VIEWS = {"loads": _of_loads, "speedup": _of_speedup, "timeline": _of_timeline, "communication": _of_communication,

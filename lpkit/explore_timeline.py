@@ -33,7 +33,11 @@ def draw_timelines(figure, cases):
     for axis, (label, line) in zip(axes, lines.items()):
         seen |= _lanes(axis, line, window, size)
         unit = line.plan.costs.unit
-        say(axis, f"{label}: period {engineering(line.plan.period)} {unit}", f"time [{prefix}{unit}]" if axis is axes[-1] else "")
+        say(
+            axis,
+            f"{label}: period {engineering(line.plan.period)} {unit}",
+            f"time [{prefix}{unit}]" if axis is axes[-1] else "",
+        )
     places = [place for place in MaxNLocator(8).tick_values(*window) if window[0] <= place <= window[1]]
     tick_names(axes[-1], places, [f"{place:g}" for place in places])  # for both: ticks would take longer than all else
     for axis in axes:
@@ -48,7 +52,10 @@ def draw_timelines(figure, cases):
 def _window(lines):
     """Some periods, from where the first mini-batch is nearly through: the pipeline fills, and is full."""
     full, end = (max(float(getattr(line, name)) for line in lines) for name in ("fill", "makespan"))
-    period = max(*(float(line.plan.period) for line in lines), *(float(line.period or 0) for line in lines), 1e-9 * end) or 1.0
+    period = (
+        max(*(float(line.plan.period) for line in lines), *(float(line.period or 0) for line in lines), 1e-9 * end)
+        or 1.0
+    )
     first = max(0.0, min(full - 0.6 * PERIODS * period, end - PERIODS * period))
     return first, min(first + PERIODS * period, end)
 

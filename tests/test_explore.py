@@ -32,9 +32,10 @@ from lpkit.retiming import derive
 from lpkit.sources import layer_costs
 
 SMALL = State("sample4", processors=3)
-MIXED = State("lenet5", rows=16, columns=8, dataflow="os", batch=4, processors=2, planner="algorithm1", delta="zero_insert",
+MIXED = State("lenet5", rows=16, columns=8, dataflow="os", batch=4, processors=2, planner="algorithm1",
+              delta="zero_insert",
               G="b", first_layer_delta=True, layers="convolutions", bandwidth=2.5, view="timeline")  # fmt: skip
-GRAPH = """node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000
+GRAPH = """node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
 node2 -- Conv -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=100.0, parameter_size=40.000
 node3 -- Linear -- forward_compute_time=1.000, backward_compute_time=3.000, activation_size=10.0, parameter_size=80.000
 \tnode1 -- node2
@@ -66,9 +67,11 @@ def files(tmp_path):
     ({"delta": "x"}, "delta is 'x'; Known: 'col2im', 'zero_insert', 'phases'"),
     ({"G": "c"}, "G is 'c'; Known: 'a', 'b'"),
     ({"layers": "some"}, "layers is 'some'; Known: 'all', 'convolutions', 'main_path'"),
-    ({"view": "plan"}, "view is 'plan'; Known: 'loads', 'speedup', 'timeline', 'communication', 'utilisation', 'graph'"),
+    ({"view": "plan"}, "view is 'plan'; Known: 'loads', 'speedup', 'timeline', 'communication', 'utilisation', "
+                       "'graph'"),
     ({"first_layer_delta": 1}, "first_layer_delta is 1; Known: True, False"),
-    ({"bandwidth": 0}, "bandwidth is 0; it must be a number of bytes per unit of time above 0, or None where sends take no "
+    ({"bandwidth": 0}, "bandwidth is 0; it must be a number of bytes per unit of time above 0, or None where sends "
+                       "take no "
                        "time"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_in_a_sentence(wrong, message):
@@ -124,7 +127,8 @@ def ran(state):
     return pd.io.json.ujson_loads(done.stdout)
 
 
-SAME = [SMALL, MIXED, replace(MIXED, planner="equal_layers", bandwidth=None), State("alexnet", planner="pipedream", rows=64),
+SAME = [SMALL, MIXED, replace(MIXED, planner="equal_layers", bandwidth=None),
+        State("alexnet", planner="pipedream", rows=64),
         replace(SMALL, view="timeline")]  # fmt: skip
 
 
@@ -159,7 +163,9 @@ def test_own_files_are_planned_and_repeated(files, name):
 def test_measured_times_have_no_utilisation_and_say_so(files):
     state = State(str(files / "graph.txt"), processors=2)
     assert "the times are measured" in text_of(state)
-    with pytest.raises(ValueError, match="holds measured times, so the array they ran on is not known; choose another view"):
+    with pytest.raises(
+        ValueError, match="holds measured times, so the array they ran on is not known; choose another view"
+    ):
         figure_of(replace(state, view="utilisation"))
 
 
@@ -293,7 +299,9 @@ def test_an_array_larger_than_every_product_is_said():
 
 
 def test_another_planner_is_held_against_the_optimum():
-    assert re.search(r"\n8\.\d+ % above the optimum; optimal: no plan of 4 processors", text_of(State(planner="pipedream")))
+    assert re.search(
+        r"\n8\.\d+ % above the optimum; optimal: no plan of 4 processors", text_of(State(planner="pipedream"))
+    )
 
 
 def test_writing_gives_the_picture_and_its_data(tmp_path):
@@ -337,13 +345,15 @@ def hostile(folder):
     return {
         "empty.csv": ("", "is empty; it may have been cut off"),
         "binary.csv": (bytes(range(256)), "is not text"),
-        "cut.csv": (whole[: len(whole) // 2], "cells where the header has 12; give each line as many (or was the file cut off?)"),
+        "cut.csv": (whole[: len(whole) // 2], "cells where the header has 12; give each line as many (or was the "
+                                              "file cut off?)"),
         "nan.csv": (head + "a, nan, 3, 4,\n", "nan"),
         "negative.csv": (head + "a, -5, 3, 4,\n", "-5"),
         "claims.csv": (head + "a, 99999999999999, 3, 4,\n", "99999999999999"),
         "overflow.csv": (head + "a, 1000000000000, 1000000000000, 1000000000000,\n", "a"),
         "model.onnx": (bytes(range(256)), "is not an ONNX model"),
-        "long.csv": (head + "".join(f"l{n}, 64, 32, 16,\n" for n in range(1001)), "has 1,001 layers; an explorer shows at most"),
+        "long.csv": (head + "".join(f"l{n}, 64, 32, 16,\n" for n in range(1001)), "has 1,001 layers; an explorer "
+                                                                                  "shows at most"),
         "large.csv": ("#" * 2**21 + "\n" + whole, "bytes; an explorer reads at most 2,097,152, lpkit plan more"),
     }  # fmt: skip
 
@@ -406,10 +416,12 @@ def test_a_legend_has_a_key_to_each_of_its_words():
 
 
 STATES = st.builds(
-    State, st.sampled_from(["sample4", "lenet5", "alexnet", "unet"]), rows=st.integers(1, 512), columns=st.integers(1, 512),
+    State, st.sampled_from(["sample4", "lenet5", "alexnet", "unet"]), rows=st.integers(1, 512),
+    columns=st.integers(1, 512),
     dataflow=st.sampled_from(["ws", "os", "is"]), batch=st.integers(1, 1024), processors=st.integers(1, 12),
     planner=st.sampled_from(list(lp.PLANNERS)), delta=st.sampled_from(["col2im", "zero_insert", "phases"]),
-    G=st.sampled_from("ab"), first_layer_delta=st.booleans(), layers=st.sampled_from(["all", "convolutions", "main_path"]),
+    G=st.sampled_from("ab"), first_layer_delta=st.booleans(),
+    layers=st.sampled_from(["all", "convolutions", "main_path"]),
     bandwidth=st.none() | st.floats(1e-3, 1e6), view=st.sampled_from(VIEWS),
 )  # fmt: skip
 
@@ -667,4 +679,6 @@ def test_memory_is_flat_over_1000_redraws():
     objects, memory = turn(24)
     still, most = turn(860)
     assert still - objects < 400, f"{still - objects} more objects after 1,000 redraws: one picture has as many"
-    assert most - memory < 60_000, f"{most - memory} kB more after 1,000 redraws"  # garbage that waits for its collection
+    assert most - memory < 60_000, (
+        f"{most - memory} kB more after 1,000 redraws"
+    )  # garbage that waits for its collection
