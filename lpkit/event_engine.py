@@ -71,7 +71,7 @@ def timeline_of(plan, name, resources, batches, each, bandwidth, latency, *, pro
 def _sorted(orders, starts, ends, dtype):
     """Operation numbers by start with their times; a worker keeps its order where operations take no time."""
     ids = np.concatenate([np.array(order, np.int64) for order in orders])
-    start, end = (np.fromiter((times[i] for i in ids.tolist()), dtype, len(ids)) for times in (starts, ends))
+    start, end = (np.fromiter(map(times.__getitem__, ids.tolist()), dtype, len(ids)) for times in (starts, ends))
     order = np.argsort(start, kind="stable")
     return ids[order], start[order], end[order]
 

@@ -5,7 +5,7 @@ What the controls do is in `lpkit.explore_widgets`; the notebook runs and compar
 
 from lpkit.costs import LAYERS
 from lpkit.explore_calls import call_of, command_of
-from lpkit.explore_picture import png
+from lpkit.explore_picture import png, undisturbed
 from lpkit.explore_state import VIEWS, State
 from lpkit.explore_tables import cases_of, table_of
 from lpkit.explore_text import text_of
@@ -44,8 +44,7 @@ def figure_of(state, pinned=None):
     >>> figure_of(State("sample4", processors=3)).axes[1].get_title()
     'LayerPipe (optimal)\\nperiod 1.395e7 cycles'
     """
-    cases = cases_of(state, pinned)
-    return draw(cases, table_of(cases))
+    return draw(cases_of(state, pinned))
 
 
 def table_for(state, pinned=None):
@@ -69,11 +68,7 @@ def write_view(state, folder, pinned=None):
     """
     cases = cases_of(state, pinned)
 
-    def made():
-        table = table_of(cases)
-        return draw(cases, table), table
-
-    return write_files(folder, f"explorer_{state.view}", made)
+    return write_files(folder, f"explorer_{state.view}", lambda: (draw(cases), table_of(cases)))
 
 
 def explorer(state=None, **initial):
@@ -98,7 +93,7 @@ def explorer(state=None, **initial):
     start = beginning(state, initial, State)
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
-    connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view)
+    connect(controls, parts, asked=_asked, drawn=drawn, write=write_view)
     controls["file"].observe(lambda change: setattr(controls["network"], "value", OWN) if change.new else None, "value")
     return panel(widgets, controls, parts, left=7)
 
@@ -155,7 +150,8 @@ def _asked(controls):
     return State(**said | {"bandwidth": None if said["bandwidth"] == FREE else said["bandwidth"]})
 
 
-def _drawn(state, pinned=None):
-    cases = cases_of(state, pinned)
+@undisturbed
+def drawn(state, pinned=None):
+    """What the explorer shows of a state: the picture as PNG bytes, and the lines beside it."""
     lines = [text_of(state, pinned), f"Python: {call_of(state)}", f"shell:  {command_of(state)}"]
-    return png(draw(cases, table_of(cases))), lines
+    return png(draw(cases_of(state, pinned))), lines

@@ -4,17 +4,17 @@ from textwrap import wrap
 
 import numpy as np
 from matplotlib.collections import PolyCollection
-from matplotlib.lines import Line2D
+from matplotlib.lines import TICKLEFT, Line2D
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import Affine2D
 
-from lpkit.explore_letters import letters, tick_names, width_of
+from lpkit.explore_letters import letters, tick_names, width_of, write
 from lpkit.gantt import LOOKS
 from lpkit.gantt_places import corners
 
-__all__ = ["beside", "boxes", "legend", "say", "stage_ticks"]
+__all__ = ["beside", "boxes", "legend", "numbered", "say", "stage_ticks"]
 
 MOST_HATCHED = 200  # boxes of a part
 LETTERS_PER_INCH = 11.5  # of a title
@@ -24,22 +24,54 @@ KEY, BETWEEN, LETTERS = 20, 20, 8.5  # of a legend, in points: width of a key, g
 def beside(figure, count, *, bottom=0.2):
     """Axes side by side with room for a line of title above and a legend below; the first is labelled on the left."""
     axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    axes[0].yaxis.set_major_locator(MaxNLocator(6))
     figure.subplots_adjust(left=0.085, right=0.985, top=0.85, bottom=bottom, wspace=0.06)
     return axes
 
 
+def numbered(axes, most):
+    """Heights of axes side by side from 0 to `most`, with round numbers beside the first and a line across all at each.
+
+    These are the ticks and the grid of matplotlib, which drawn one by one take longer than what they number.
+    """
+    for axis in axes:
+        axis.set_ylim(0, most)
+    places = [place for place in MaxNLocator(6).tick_values(0, most) if 0 <= place <= most]
+    formatter = axes[0].yaxis.get_major_formatter()
+    tick_names(axes[0], places, formatter.format_ticks(places), side="y", size=9, color="black")
+    _words_at(axes[0], [(formatter.get_offset(), (0, 8 + 72 * _inches(axes[0])[1]))], size=9, align="left")
+    for axis in axes:
+        axis.yaxis.set_major_locator(NullLocator())
+        axis.yaxis.get_offset_text().set_visible(False)
+        axis.hlines(places, 0, 1, color="#B0B0B0", alpha=0.25, lw=0.8, zorder=0.5, transform=axis.get_yaxis_transform())
+        axis.plot([0] * len(places), places, lw=0, marker=TICKLEFT, ms=3.5, mew=0.8, color="black", clip_on=False,
+                  transform=axis.get_yaxis_transform())  # fmt: skip
+
+
+def _inches(axis):
+    """Width and height of an axis."""
+    return np.array(axis.get_position().bounds[2:]) * axis.figure.get_size_inches()
+
+
+def _words_at(axis, words, **look):
+    """Write words at places in points from the lower left corner of the axis."""
+    corner = axis.get_position().min * axis.figure.get_size_inches()
+    write(axis, words, at=Affine2D().scale(1 / 72).translate(*corner) + axis.figure.dpi_scale_trans, **look)
+
+
 def say(axis, title="", x="", y=""):
-    """Title, wrapped to the axis, and labels at fixed places: matplotlib measures every tick to find free ones."""
-    wide, tall = np.array(axis.get_position().bounds[2:]) * axis.figure.get_size_inches()
-    lines = [part for line in title.split("\n") for part in wrap(line, int(wide * LETTERS_PER_INCH))]
-    axis.set_title("\n".join(lines), y=1.0, pad=5, parse_math=False)
-    if x:
-        axis.set_xlabel(x)
-        axis.xaxis.set_label_coords(0.5, -0.36 / tall)
-    if y:
-        axis.set_ylabel(y)
-        axis.yaxis.set_label_coords(-0.58 / wide, 0.5)
+    """Title, wrapped to the axis, and labels at fixed places: matplotlib measures every tick to find free ones.
+
+    All are drawn as letters; the axis knows them too, for who asks it.
+    """
+    wide, tall = 72 * _inches(axis)
+    lines = [part for line in title.split("\n") for part in wrap(line, int(wide / 72 * LETTERS_PER_INCH))]
+    axis.set_title("\n".join(lines), y=1.0, visible=False)  # where one without y would stand is searched for
+    axis.set_xlabel(x, visible=False)
+    axis.set_ylabel(y, visible=False)
+    above = [(line, (wide / 2, tall + 8.5 + 11 * row)) for row, line in enumerate(reversed(lines))]
+    _words_at(axis, above, size=9.5, weight="bold")
+    _words_at(axis, [(x, (wide / 2, -30))] if x else [], size=9)
+    _words_at(axis, [(y, (-46, tall / 2))] if y else [], size=9, turn=90)
 
 
 def legend(figure, handles, columns=None):

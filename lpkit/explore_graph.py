@@ -11,12 +11,13 @@ from lpkit.backprop import operation
 from lpkit.drawings import RADIUS, SHADES, backprop_places
 from lpkit.explore_letters import write
 
-__all__ = ["draw_graph"]
+__all__ = ["DELAYS", "draw_graph"]
 
 STEPS = np.linspace(0, 1, 25)[:, None]  # of a curve
 CLOSER = {"delta''": (-0.25, 0), "join": (0.15, 0)}  # so that the parts of neighbouring layers do not touch
 MOST_STRETCH = 1.4  # of a graph in a wide axis
 ROOM = 0.3  # that a label needs at most, in units of the axis
+DELAYS = "#B03A00"  # colour of their numbers
 HEAD = 0.13  # length of an arrow's head, in units of the axis
 
 
@@ -49,19 +50,21 @@ def draw_graph(axis, dfg):
     delayed = [k for k, (edge, _) in enumerate(lines) if edge.delays]
     spots = _free_spots([line for _, line in lines], delayed, np.array([*places.values()]))
     counts = [lines[k][0].delays for k in delayed]
-    write(axis, [(f"{n}D" if n > 1 else "D", spot) for n, spot in zip(counts, spots)], 0.94 * size, color="#B03A00", halo=True)
+    numbers = [f"{count}D" if count > 1 else "D" for count in counts]
+    write(axis, [*zip(numbers, spots)], 0.94 * size, color=DELAYS, halo=True)
     write(axis, [(name.replace("delta", "δ"), place) for name, place in places.items()], size)
 
 
 def _stretched(axis, places):
-    """Move the columns apart as far as a wide axis has room, and set its limits; the size of letters and the reach of straight lines."""
+    """Move the columns apart as far as an axis has room, set its limits; size of letters, reach of straight lines."""
     wide, tall = np.array(axis.get_position().bounds[2:]) * axis.figure.get_size_inches()
     xs, ys = np.array([*places.values()]).T
     width, height = np.ptp(xs), np.ptp(ys) + 1.35
     more = np.clip((wide / tall * height - 1.5) / max(width, 1), 1, MOST_STRETCH)
     for place in places.values():
         place *= (more, 1)
-    axis.set(xlim=(more * xs.min() - 0.75, more * xs.max() + 0.75), ylim=(ys.min() - 0.75, ys.max() + 0.6), aspect="equal")
+    axis.set(xlim=(more * xs.min() - 0.75, more * xs.max() + 0.75), ylim=(ys.min() - 0.75, ys.max() + 0.6),
+             aspect="equal")  # fmt: skip
     axis.set_axis_off()
     unit = 72 * min(wide / (more * width + 1.5), tall / height)  # points
     return float(np.clip(8 * unit * RADIUS / 13, 5, 8)), 1.7 * more
@@ -70,7 +73,8 @@ def _stretched(axis, places):
 def _free_spots(lines, labelled, discs):
     """Where on its line each label is farthest from discs, from other lines and from labels placed before."""
     spots = np.empty((0, 2))
-    every, owner = np.concatenate([line[::2] for line in lines]), np.repeat(range(len(lines)), [len(line[::2]) for line in lines])
+    every = np.concatenate([line[::2] for line in lines])
+    owner = np.repeat(range(len(lines)), [len(line[::2]) for line in lines])
     for k in labelled:
         inner = lines[k][1:-1] if len(lines[k]) > 4 else lines[k]
         room = np.minimum(_nearest(inner, discs) - RADIUS, 0.9 * _nearest(inner, spots))

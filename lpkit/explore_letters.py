@@ -1,10 +1,13 @@
 """Words in a picture as outlines, all of a kind one collection.
 
-Ticks and texts take most of the time that matplotlib needs for a small picture, many times what their letters take.
+Ticks and texts take most of the time that matplotlib needs for a small picture, many times what their letters take. A
+word is put together from letters that are remembered, so that one never written before takes no longer.
 """
 
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
+import numpy as np
 from matplotlib.collections import PathCollection
 from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
@@ -14,8 +17,11 @@ from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform
 
 __all__ = ["letters", "tick_names", "width_of", "write"]
 
+UNIT = 100  # points of the letters that are remembered
+APART = "\u0300"  # from here on letters may join, combine or run leftwards: words of those are laid out as a whole
 
-def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", halo=False):
+
+def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", weight="normal", halo=False):
     """Write words at their places.
 
     Parameters
@@ -30,6 +36,7 @@ def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", 
         Degrees against the clock.
     align : {"middle", "right", "left"}
         What of a word stands at its place.
+    weight : {"normal", "bold"}
     halo : bool
         Put a white disc behind.
 
@@ -47,10 +54,11 @@ def write(axis, words, size, *, color="black", at=None, turn=0, align="middle", 
     if halo:
         discs = [Path.circle((0, 0), 0.58 * size * (1 + 0.35 * max(len(text) - 2, 0))) for text, _ in words]
         axis.add_collection(_placed(axis.figure, discs, words, at, facecolor="white", zorder=4), autolim=False)
-    axis.add_collection(letters(axis.figure, words, size, at=at, color=color, turn=turn, align=align), autolim=False)
+    written = letters(axis.figure, words, size, at=at, color=color, turn=turn, align=align, weight=weight)
+    axis.add_collection(written, autolim=False)
 
 
-def letters(figure, words, size, *, at, color="black", turn=0, align="middle"):
+def letters(figure, words, size, *, at, color="black", turn=0, align="middle", weight="normal"):
     """The words of `write` as one collection, to be added to an axis or a figure; `at` is the transform of the places.
 
     Examples
@@ -60,7 +68,7 @@ def letters(figure, words, size, *, at, color="black", turn=0, align="middle"):
     >>> len(letters(figure, [("delta", (0, 0))], 8, at=figure.transFigure).get_paths())
     1
     """
-    outlines = [_outline(text, size, turn, align) for text, _ in words]
+    outlines = [_outline(text, size, turn, align, weight) for text, _ in words]
     return _placed(figure, outlines, words, at, facecolor=color, zorder=5)
 
 
@@ -80,10 +88,10 @@ def width_of(text, size):
     >>> width_of("PPRS", 10) > 3 * width_of("P", 10)
     True
     """
-    return float(_outline(text, size, 0, "left").get_extents().x1)
+    return float(_outline(text, size, 0, "left", "normal").vertices[:, 0].max(initial=0))
 
 
-def tick_names(axis, places, names, *, side="x", size=8.5, turn=0):
+def tick_names(axis, places, names, *, side="x", size=8.5, color="0.15", turn=0):
     """Names beside an axis in place of its ticks; several lines of a name stand below each other.
 
     Examples
@@ -103,13 +111,40 @@ def tick_names(axis, places, names, *, side="x", size=8.5, turn=0):
         data, axes = axis.transData, axis.transAxes
         at = blended_transform_factory(*((data, axes) if side == "x" else (axes, data))) + shift
         words = [(text, (place, 0) if side == "x" else (0, place)) for text, place in words]
-        write(axis, words, size, color="0.15", at=at, turn=turn, align="right" if turn or side == "y" else "middle")
+        write(axis, words, size, color=color, at=at, turn=turn, align="right" if turn or side == "y" else "middle")
 
 
 @lru_cache(maxsize=2048)
-def _outline(text, size, turn, align):
-    """The letters of a short text in points around (0, 0); of one height whatever they are, a dollar sign being one."""
-    path = TextPath((0, 0), text.replace("$", r"\$"), size=size, prop=FontProperties(family="DejaVu Sans"))
-    box = path.get_extents()
-    left = {"middle": (box.x0 + box.x1) / 2, "right": box.x1, "left": box.x0}[align]
-    return path.transformed(Affine2D().translate(-left, -0.365 * size).rotate_deg(turn))
+def _outline(text, size, turn, align, weight):
+    """The letters of a short text in points around (0, 0); of one height whatever they are."""
+    vertices, codes = _word(text, weight) if max(text, default="") < APART else _glyphs(text, weight)
+    left, right = (vertices[:, 0].min(), vertices[:, 0].max()) if len(vertices) else (0, 0)
+    anchor = {"middle": (left + right) / 2, "right": right, "left": left}[align]
+    return Path((vertices - (anchor, 0.365 * UNIT)) * (size / UNIT), codes).transformed(Affine2D().rotate_deg(turn))
+
+
+def _word(text, weight):
+    """Vertices and codes of a text put together from its letters."""
+    parts = [_glyphs(letter, weight) for letter in text]
+    places = accumulate((_step(*pair, weight) for pair in pairwise(text)), initial=0.0)
+    vertices = [vertices + (place, 0) for place, (vertices, _) in zip(places, parts)]
+    return (np.concatenate(column) for column in ([np.empty((0, 2)), *vertices], [[], *(codes for _, codes in parts)]))
+
+
+@lru_cache(maxsize=4096)
+def _step(letter, following, weight):
+    """From the origin of a letter to that of the one that follows, kerning included."""
+    both, own, other = (_glyphs(text, weight)[0] for text in (letter + following, letter, following))
+    if len(other) == 0 or len(both) != len(own) + len(other):  # a space, or two letters drawn as one
+        return _step(letter, "H", weight)
+    return both[len(own), 0] - other[0, 0]
+
+
+@lru_cache(maxsize=4096)
+def _glyphs(text, weight):
+    """Vertices and codes of a text as matplotlib lays it out; no text is a formula."""
+    if not text.strip():
+        return np.empty((0, 2)), []
+    font = FontProperties(family="DejaVu Sans", weight=weight)
+    path = TextPath((0, 0), text.replace("$", r"\$"), size=UNIT, prop=font)
+    return path.vertices, path.codes

@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import partial
 
 from lpkit.attack_tables import TARGETS
-from lpkit.explore_picture import png
+from lpkit.explore_picture import png, undisturbed
 from lpkit.explore_pprs_records import DEPTHS, best_setting, offered
 from lpkit.explore_pprs_runs import steps_told
 from lpkit.explore_pprs_state import DEFAULTS, FROG, FROG_DEFAULTS, PROBLEMS, VIEWS, PprsState
@@ -20,7 +20,17 @@ from lpkit.explore_widgets import (
     answers, beginning, connect, ipywidgets, menu, offer, panel, show, slider, write_files,
 )  # fmt: skip
 
-__all__ = ["PprsState", "call_of", "command_of", "figure_of", "pprs_explorer", "show", "table_for", "text_of", "write_view"]
+__all__ = [
+    "PprsState",
+    "call_of",
+    "command_of",
+    "figure_of",
+    "pprs_explorer",
+    "show",
+    "table_for",
+    "text_of",
+    "write_view",
+]
 
 COUNTS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
@@ -62,7 +72,8 @@ def table_for(state, pinned=None):
 
     Examples
     --------
-    >>> table_for(PprsState("frog", lr=3e-4, target=9, view="samples")).query("method == 'PPRS'")["time"].round().tolist()
+    >>> table = table_for(PprsState("frog", lr=3e-4, target=9, view="samples"))
+    >>> table.query("method == 'PPRS'")["time"].round().tolist()
     [inf, 4756.0, 14042.0]
     """
     return table_of(cases_of(state, pinned))
@@ -86,7 +97,7 @@ def write_view(state, folder, pinned=None):
 
 
 def call_of(state):
-    """A line of Python whose value is the runs of PPRS that the text tells of, a `Trace` a seed; of the attack its record.
+    """A line of Python for the runs of PPRS that the text tells of, a `Trace` a seed; of the attack for its record.
 
     Examples
     --------
@@ -99,8 +110,8 @@ def call_of(state):
                 f"recorded({state.Delta}, 'pprs', {state.K}, {state.lr!r}, {state.gamma!r})")  # fmt: skip
     module, made = MADE[state.problem]
     size = f"{state.dimension}, {2 * state.dimension}" if state.problem == "max_affine" else state.dimension
-    return (f"from {module} import {made}; from lpkit.smoothing import pprs; [pprs({made}({size}), {steps_told(state)}, "
-            f"K={state.K}, lr={state.lr!r}, gamma={state.gamma!r}, mu={state.mu!r}, seed=seed) "
+    return (f"from {module} import {made}; from lpkit.smoothing import pprs; [pprs({made}({size}), "
+            f"{steps_told(state)}, K={state.K}, lr={state.lr!r}, gamma={state.gamma!r}, mu={state.mu!r}, seed=seed) "
             f"for seed in range({state.seeds})]")  # fmt: skip
 
 
@@ -143,10 +154,12 @@ def pprs_explorer(state=None, **initial):
     """
     known = {field.name for field in fields(PprsState)}
     # what is left out depends on the problem: a default state whose problem is replaced would have another's values
-    start = PprsState(**initial) if state is None and known.issuperset(initial) else beginning(state, initial, PprsState)
+    start = (
+        PprsState(**initial) if state is None and known.issuperset(initial) else beginning(state, initial, PprsState)
+    )
     widgets = ipywidgets()
     controls, parts = _controls(widgets, start), answers(widgets)
-    connect(controls, parts, asked=_asked, drawn=_drawn, write=write_view, adapt=partial(_adapt, start))
+    connect(controls, parts, asked=_asked, drawn=drawn, write=write_view, adapt=partial(_adapt, start))
     return panel(widgets, controls, parts, left=6)
 
 
@@ -155,7 +168,9 @@ def _asked(controls):
     return PprsState(**{name: control.value for name, control in controls.items()})
 
 
-def _drawn(state, pinned=None):
+@undisturbed
+def drawn(state, pinned=None):
+    """What the explorer shows of a state: the picture as PNG bytes, and the lines beside it."""
     cases = cases_of(state, pinned)
     lines = [text_of(state, pinned), f"Python: {call_of(state)}", f"shell:  {command_of(state)}"]
     return png(draw(cases, table_of(cases))), lines
@@ -184,8 +199,8 @@ def _controls(widgets, state):
         "mu": menu(widgets, "momentum", momenta, state.mu),
         "steps": slide("steps", "time"),
         "seeds": slide("seeds", "seeds"),
-        "rates": menu(widgets, "GD and AGD", [("best of nine learning rates", "best"), ("the same learning rate", "same")],
-                      state.rates),
+        "rates": menu(widgets, "GD and AGD", [("best of nine learning rates", "best"),
+                                              ("the same learning rate", "same")], state.rates),
         "view": widgets.ToggleButtons(options=[(VIEW_NAMES[name], name) for name in VIEWS], value=state.view,
                                       style={"button_width": "auto"}),
     }  # fmt: skip
@@ -209,7 +224,8 @@ def _adapt(start, controls):
     for name in FIXED:
         controls[name].disabled = frog
     recorded = {"K": offered, "lr": lambda: offered(controls["K"].value), "Delta": lambda: DEPTHS,
-                "gamma": lambda: offered(controls["K"].value, controls["lr"].value), "target": lambda: TARGETS}  # fmt: skip
+                "gamma": lambda: offered(controls["K"].value, controls["lr"].value),
+                "target": lambda: TARGETS}  # fmt: skip
     begin = FROG_DEFAULTS | {"K": best_setting(DEPTHS[0])[0], "lr": 3e-4} if frog else {"target": DEFAULTS["target"]}
     for name, values in recorded.items():
         own = {getattr(start, name)} if name != "target" or start.target < 1 else set()

@@ -55,7 +55,8 @@ def best_setting(Delta, K=None, lr=None, gamma=None):
         if not same.any():
             known = ", ".join(f"{number:g}" for number in sorted(set(rows[name])))
             having = f" with {' and '.join(said)}" if said else ""
-            raise ValueError(f"{name} of the frog{having} is {value:g}; recorded are {known}; give one of these, or leave K, lr "
+            raise ValueError(f"{name} of the frog{having} is {value:g}; recorded are {known}; give one of these, "
+                             f"or leave K, lr "
                              "and gamma out for the best")  # fmt: skip
         rows, said = rows[same], [*said, f"{name} = {value:g}"]
     K, lr, gamma = rows.groupby(["K", "lr", "gamma"])["tail mean"].mean().idxmin()

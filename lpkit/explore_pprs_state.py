@@ -43,8 +43,8 @@ class PprsState:
     Delta : int, optional
         Nodes of the pipeline, 1 to 1000; if left out 20.
     target : float, optional
-        Share of the error at the start that is to be reached, if left out 0.1; of the recorded attack a loss: 9, 8, 7, 6,
-        5.5 or 5, if left out 9.
+        Share of the error at the start that is to be reached, if left out 0.1; of the recorded attack a loss: 9, 8, 7,
+        6, 5.5 or 5, if left out 9.
     steps : int
         All methods have the time of so many steps of GD, 2 steps Delta; 1 to 1000.
     seeds : int
@@ -132,7 +132,9 @@ def _momentum(value):
 
 def _share(target):
     if not LEAST_TARGET <= target < 1:
-        raise ValueError(f"target is {target}; it is a share of the error at the start, from {LEAST_TARGET:g} to below 1")
+        raise ValueError(
+            f"target is {target}; it is a share of the error at the start, from {LEAST_TARGET:g} to below 1"
+        )
     return target
 
 

@@ -117,7 +117,7 @@ def _timed(run, hits, depths, name):
 
 
 def _samples(state):
-    """Slots to the target against K at the other settings of the state, by the first seed, within the time; GD and AGD."""
+    """Slots to the target against K at the other settings of the state, by the first seed, within the time."""
     counts, runs = _counts(state), [(run, run.K) for run in (_ours_with(state, K) for K in _counts(state))]
     runs = [(run, K) for run in runs_of(state)[:-1] for K in counts] + runs
     rows = [(K, float(slots(run.hits[0], run.K, state.Delta)), run.method, named(run)) for run, K in runs]
@@ -140,7 +140,8 @@ def _ours_with(state, K):
 def _bounds(state):
     """Slots to each precision: what is proved, and what these runs took (inf where they did not get there)."""
     if state.problem == FROG:
-        raise ValueError("no bound is known for the attack: its loss is not convex; choose the view loss, bubbling, depth "
+        raise ValueError("no bound is known for the attack: its loss is not convex; choose the view loss, "
+                         "bubbling, depth "
                          "or samples, or another problem")  # fmt: skip
     problem, eps = problem_of(state), PRECISIONS * start_error(state)
     if problem.beta:

@@ -1,4 +1,4 @@
-"""What the explorer of PPRS says beside the picture: losses reached, time to the target, speed-up, and what is proved."""
+"""What the explorer of PPRS says beside the picture: losses reached, time to the target, speed-up, what is proved."""
 
 import numpy as np
 
@@ -111,13 +111,15 @@ def _notes(state, runs):
     made, wanted = steps_made(state), fitting(state, state.K)
     if made >= wanted:
         return []
-    return [f"PPRS is shown as far as {_count(made, 'step')} of the {wanted:,} that the time has: more take longer than a "
+    return [f"PPRS is shown as far as {_count(made, 'step')} of the {wanted:,} that the time has: more take longer "
+            f"than a "
             "slider's move; take fewer seeds"]  # fmt: skip
 
 
 def _of_bubbling(state):
     K, Delta = state.K, state.Delta
-    return [f"one step: {slots(1, K, Delta):,} slots, 2(K + Delta - 1); nodes work {100 * K / (K + Delta - 1):.3g} % of it; "
+    return [f"one step: {slots(1, K, Delta):,} slots, 2(K + Delta - 1); nodes work {100 * K / (K + Delta - 1):.3g} "
+            f"% of it; "
             f"K gradients one by one would take {2 * K * Delta:,}"]  # fmt: skip
 
 
@@ -134,7 +136,8 @@ def text_of(state, pinned=None):
     Examples
     --------
     >>> from lpkit.explore_pprs_state import PprsState
-    >>> text_of(PprsState("frog", lr=3e-4, target=9), PprsState("frog", K=2, lr=1e-4, gamma=1e-3, target=9)).splitlines()[-1]
+    >>> pinned = PprsState("frog", K=2, lr=1e-4, gamma=1e-3, target=9)
+    >>> text_of(PprsState("frog", lr=3e-4, target=9), pinned).splitlines()[-1]
     'now against pinned: PPRS reaches its target in 0.486 of the slots'
     """
     if pinned is None:

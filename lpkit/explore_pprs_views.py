@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from lpkit.explore_axes import beside, legend, say
+from lpkit.explore_axes import beside, legend, numbered, say
 from lpkit.explore_letters import tick_names, write
 from lpkit.explore_picture import blank
 from lpkit.explore_pprs_runs import budget, pays_from, runs_of, slots, start_error
@@ -75,9 +75,9 @@ def _loss(figure, cases, parts):
         level = state.target * (1 if state.problem == FROG else start_error(state))
         axis.axhline(level, color="0.35", lw=0.9, ls=":")
         _slots(axis, budget(state))
-        say(axis, _title(label, state), "simulated time [slots]")
+        what = "loss" if plain else "loss above the optimum"
+        say(axis, _title(label, state), "simulated time [slots]", what if axis is axes[0] else "")
     _heights(axes, parts.values(), [start_error(state) for state in cases.values()], plain)
-    say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "loss" if plain else "loss above the optimum")
     legend(figure, [*_methods(), Patch(color="0.85", label="least to largest"),
                     Line2D([], [], color="0.35", ls=":", label="target")])  # fmt: skip
 
@@ -97,7 +97,7 @@ def _heights(axes, parts, starts, plain):
     loss = np.concatenate([part["loss"].to_numpy(float) for part in parts])
     loss = loss[np.isfinite(loss) & (loss < MOST_RATIO * max(starts))]
     if plain:
-        axes[0].set_ylim(0, 2 * max(starts))
+        numbered(axes, 2 * max(starts))
         return
     low, high = np.log10(max(loss.min(), 1e-12)), np.log10(max(loss.max(), 2 * max(starts)))
     _logarithmic(axes, "y", low - 0.05, high + 0.05)
@@ -116,7 +116,9 @@ def _logarithmic(axes, side, low, high):
     for axis in axes:
         if side == "x" or axis is axes[0]:
             tick_names(axis, places, _numbers(places), side=side)
-        lines, across = (axis.vlines, axis.get_xaxis_transform()) if side == "x" else (axis.hlines, axis.get_yaxis_transform())
+        lines, across = (
+            (axis.vlines, axis.get_xaxis_transform()) if side == "x" else (axis.hlines, axis.get_yaxis_transform())
+        )
         lines(places, 0, 1, color="0.9", lw=0.7, zorder=0, transform=across)
 
 
@@ -154,7 +156,9 @@ def _bubbling(figure, cases, parts):
     end = max(part["end"].max() for part in parts.values())
     for axis, (label, state), part in zip(axes, cases.items(), parts.values()):
         own = part["end"].max()
-        axis.add_collection(PolyCollection(corners(*np.array([[0], [own], [0.5], [state.Delta + 0.5]], float)), facecolor=IDLE))
+        axis.add_collection(
+            PolyCollection(corners(*np.array([[0], [own], [0.5], [state.Delta + 0.5]], float)), facecolor=IDLE)
+        )
         for kind, color in PASSES.items():
             _passes(axis, part[part["pass"] == kind], color, end, numbered=state.Delta * len(cases) <= MOST_ROWS)
         axis.set_ylim(state.Delta + 0.5, 0.5)
@@ -162,12 +166,14 @@ def _bubbling(figure, cases, parts):
         step = -(-state.Delta // (16 // len(cases)))
         rows = range(1, state.Delta + 1, step)
         tick_names(axis, rows, [str(node) for node in rows], side="y")
-        say(axis, f"{label}: one step, {state.K} samples through {state.Delta} nodes in {slots(1, state.K, state.Delta):,} slots",
-            y="node")  # fmt: skip
+        many = f"{state.K} samples through {state.Delta} nodes in {slots(1, state.K, state.Delta):,} slots"
+        say(axis, f"{label}: one step, {many}", "slot" if axis is axes[-1] else "", "node")
     _slots(axes[-1], end)
-    say(axes[-1], axes[-1].get_title(), "slot", "node")
     keys = {"forward": "forward passes", "backward": "backward passes"}
-    legend(figure, [*(Patch(color=PASSES[kind], label=text) for kind, text in keys.items()), Patch(color=IDLE, label="waits")])
+    legend(
+        figure,
+        [*(Patch(color=PASSES[kind], label=text) for kind, text in keys.items()), Patch(color=IDLE, label="waits")],
+    )
 
 
 def _passes(axis, part, color, end, *, numbered):
@@ -202,8 +208,9 @@ def _pays(axis, at, run):
         return
     axis.axvline(at, color=METHODS[run.method], lw=0.9, ls=":")
     above = at < 30  # where the curves are below
-    axis.annotate(f"ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90, fontsize=8,
-                  va="top" if above else "bottom", color=METHODS[run.method], xycoords=("data", "axes fraction"))  # fmt: skip
+    axis.annotate(f"ahead of {run.method} from {at}", (at, 0.98 if above else 0.03), ha="right", rotation=90,
+                  fontsize=8, va="top" if above else "bottom", color=METHODS[run.method],
+                  xycoords=("data", "axes fraction"))  # fmt: skip
 
 
 def _samples(figure, cases, parts):
@@ -224,20 +231,33 @@ def _on_logarithms(figure, cases, parts, x, xlabel):
     times = np.log10(times[np.isfinite(times) & (times > 0)])
     low, high = (times.min(), times.max()) if len(times) else (3, 4)
     spare = max(0.1, 0.5 - (high - low) / 2)
+    what = _heights_of_times(cases, x)
     for axis, (label, state), part in zip(axes, cases.items(), parts.values()):
-        say(axis, _title(label, state), xlabel)
+        say(axis, _title(label, state), xlabel, what if axis is axes[0] else "")
         never = [name for name, own in part.groupby("method", sort=False) if np.isinf(own["time"]).all()]
         missed = part[np.isinf(part["time"]) & (part["method"] == "PPRS")] if x == "K" and "PPRS" not in never else ()
         never += [f"PPRS with K {', '.join(map(str, missed['K']))}"] if len(missed) else []
         if never:
-            limit = "in the record" if state.problem == FROG else "in these steps" if x == "Delta" else "within this time"
+            limit = (
+                "in the record" if state.problem == FROG else "in these steps" if x == "Delta" else "within this time"
+            )
             axis.text(0.02, 0.97, f"not {limit}: {', '.join(never)}", transform=axis.transAxes, va="top", color="0.3")
     _logarithmic(axes, "y", low - spare, high + spare)
     places = np.log10(np.concatenate([part[x].to_numpy(float) for part in parts.values()]))
     _logarithmic(axes, "x", places.min() - 0.05, places.max() + 0.05)
-    what = f"slots to a loss of {state.target:g}" if state.problem == FROG else f"slots to {100 * state.target:g} % of the error"
-    say(axes[0], axes[0].get_title(), xlabel, what)
     return axes
+
+
+def _heights_of_times(cases, x):
+    """What the heights of `_on_logarithms` are."""
+    *_, state = cases.values()
+    if x == "eps":
+        return "slots"
+    return (
+        f"slots to a loss of {state.target:g}"
+        if state.problem == FROG
+        else f"slots to {100 * state.target:g} % of the error"
+    )
 
 
 def _methods():
@@ -252,7 +272,6 @@ def _bounds(figure, cases, parts):
             axis.plot(own["eps"], own["time"], color=METHODS[method], **look)
     for axis in axes:
         axis.set_xlim(axis.get_xlim()[::-1])
-    say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "slots")
     kinds = {"lower bound (worst function)": {"color": "black", "ls": "--"}, "proved": {"color": "0.4", "ls": "--"},
              "these runs": {"color": "0.4", "marker": "o", "ms": 4}}  # fmt: skip
     legend(figure, [*_methods(), *(Line2D([], [], label=label, **look) for label, look in kinds.items())])

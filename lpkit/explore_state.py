@@ -10,14 +10,14 @@ from numbers import Real
 from pathlib import Path
 
 from lpkit.checks import choice, is_file, plain, shown, whole_number
-from lpkit.costs import LAYERS, Costs
+from lpkit.costs import LAYERS, Costs, costs, reading
 from lpkit.networks import NETWORKS, network, read_csv
 from lpkit.partition import PLANNERS, plan
 from lpkit.products import DELTAS, G_FORMS
 from lpkit.schedule import schedule
 from lpkit.sources import kind_of, layer_costs
 from lpkit.sweep import OPTIONS
-from lpkit.systolic import DATAFLOWS
+from lpkit.systolic import DATAFLOWS, Array
 
 __all__ = ["COSTING", "VIEWS", "State", "choices_of", "costs_of", "differences", "is_measured", "layers_of", "plan_of",
            "timeline_of"]
@@ -196,8 +196,8 @@ def _stamp(name):
         return None
     found = Path(name).stat()
     if found.st_size > MOST_BYTES and Path(name).suffix.lower() != ".onnx":
-        raise ValueError(f"{shown(name, 200)} has {found.st_size:,} bytes; an explorer reads at most {MOST_BYTES:,}, lpkit plan "
-                         "more")  # fmt: skip
+        raise ValueError(f"{shown(name, 200)} has {found.st_size:,} bytes; an explorer reads at most {MOST_BYTES:,}, "
+                         "lpkit plan more")  # fmt: skip
     return found.st_mtime_ns, found.st_size
 
 
@@ -219,11 +219,24 @@ def choices_of(state):
 
 @lru_cache(maxsize=64)
 def _costs(name, stamp, choices) -> Costs:
+    if name in NETWORKS:
+        return _costs_of_built_in(name, dict(choices))
     made = layer_costs(name, **dict(choices))
     if len(made) > MOST_LAYERS:
-        raise ValueError(f"{shown(name, 200)} has {len(made):,} layers; an explorer shows at most {MOST_LAYERS:,}, lpkit plan "
-                         "plans more")  # fmt: skip
+        raise ValueError(f"{shown(name, 200)} has {len(made):,} layers; an explorer shows at most {MOST_LAYERS:,}, "
+                         "lpkit plan plans more")  # fmt: skip
     return made
+
+
+def _costs_of_built_in(name, given):
+    """What `lpkit.sources.layer_costs` gives, without building the network anew: that takes longer than its costs."""
+    array = Array.parse(given.pop("array"), dataflow=given.pop("dataflow"))
+    return costs(_built_in(name), array, **reading("plain").choices() | given)
+
+
+@lru_cache(maxsize=len(NETWORKS))
+def _built_in(name):
+    return network(name)
 
 
 @lru_cache(maxsize=512)
@@ -251,7 +264,7 @@ def _layers(name, stamp, choices):
         from lpkit.interop.scalesim import read_topology
 
         return tuple((layer.shape, layer.batch * given["batch"]) for layer in read_topology(name).layers)
-    made = {"name": network, "network": read_csv, "onnx": _onnx}[kind](name)
+    made = {"name": _built_in, "network": read_csv, "onnx": _onnx}[kind](name)
     return tuple((layer, given["batch"]) for layer in made.layers if layer.name in kept)
 
 

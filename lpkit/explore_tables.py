@@ -13,17 +13,17 @@ import pandas as pd
 from lpkit.backprop import backprop_dfg, operation, stages_after
 from lpkit.derivation import split_delta, stage_lags
 from lpkit.dfg import DFG
+from lpkit.explore_periods import least_periods
 from lpkit.explore_state import costs_of, differences, layers_of, plan_of, timeline_of
 from lpkit.moves import delay_gradients, pipeline, retime
 from lpkit.partition import communication
 from lpkit.planfile import stage_table
 from lpkit.plans import ratio
 from lpkit.plots import PLANNER_NAMES
-from lpkit.search import solved, task_of
 from lpkit.systolic import useful_macs
 from lpkit.timeline_table import timeline_table
 
-__all__ = ["cases_of", "graph_of", "labelled", "processor_counts", "table_of"]
+__all__ = ["cases_of", "graph_of", "labelled", "layers_drawn", "processor_counts", "table_of"]
 
 MOST_POINTS = 16  # processor counts that a curve has one by one; beyond, every fourth
 MOST_NAMED = 4  # differences in a label; of more the first three
@@ -62,7 +62,8 @@ def labelled(when, said):
     >>> labelled("now", ["rows 8", "columns 8", "batch 1", "processors 2", "G b"]), labelled("now", [])
     ('now: rows 8, columns 8, batch 1 and 2 more', 'now')
     """
-    few = said if len(said) <= MOST_NAMED else [*said[: MOST_NAMED - 2], f"{said[MOST_NAMED - 2]} and {len(said) - MOST_NAMED + 1} more"]
+    shown, more = MOST_NAMED - 1, len(said) - MOST_NAMED + 1
+    few = said if len(said) <= MOST_NAMED else [*said[: shown - 1], f"{said[shown - 1]} and {more} more"]
     return f"{when}: {', '.join(few)}" if few else when
 
 
@@ -109,7 +110,7 @@ def _loads(state):
 def _speedup(state):
     """One row a processor count: the speedup over one processor."""
     total, counts = costs_of(state).total, processor_counts(state)
-    periods = [float(_period(state, count)) for count in counts]
+    periods = _periods(state, tuple(counts))
     return pd.DataFrame({"processors": counts, "period": periods,
                          "speedup": [float(total) / period if period else 1.0 for period in periods]})  # fmt: skip
 
@@ -128,22 +129,16 @@ def processor_counts(state):
     return sorted(counts | ({state.processors} if state.processors <= layers else set()))
 
 
-def _period(state, processors):
-    """The period of a plan; where only that is asked for, without what a plan has beside it."""
+def _periods(state, counts):
+    """The period of each plan of a curve; where only that is asked for, without what a plan has beside it."""
     if state.planner not in ("optimal", "pipedream"):
-        return plan_of(state, processors).period
-    return _least(costs_of(state), state.planner == "pipedream", processors)
+        return [float(plan_of(state, count).period) for count in counts]
+    return _least(costs_of(state), counts, state.planner == "pipedream")
 
 
-@lru_cache(maxsize=16)
-def _task(costs, still):
-    return task_of(costs, still=still)
-
-
-@lru_cache(maxsize=4096)
-def _least(costs, still, processors):
-    task = _task(costs, still)
-    return float(solved(task, processors)[0] / task.unit)
+@lru_cache(maxsize=64)
+def _least(costs, counts, still):
+    return least_periods(costs, counts, still=still)
 
 
 def _timeline(state):
@@ -196,16 +191,32 @@ def graph_of(state):
     >>> first, last, [tuple(edge) for edge in graph.edges if edge.source == "F1"]
     (1, 4, [('F1', 'F2', 0), ('F1', 'G2', 4), ('F1', 'join2', 4)])
     """
-    plan = plan_of(state)
-    shares = {layer: ratio(amount, plan.costs.delta[layer - 1].item()) for layer, _, _, amount in plan.moved}
-    centre = max(plan.ends[:-1], key=lambda end: (shares.get(end, 0), -end), default=1)
-    first = max(1, min(centre - SHOWN_LAYERS // 2 + 1, len(plan.costs) - SHOWN_LAYERS + 1))
-    last = min(len(plan.costs), first + SHOWN_LAYERS - 1)
+    plan, shares, (first, last) = plan_of(state), _shares(plan_of(state)), layers_drawn(state)
     dfg = _pipelined(tuple(plan.stage_of(layer) for layer in range(1, len(plan.costs) + 1)))
     for layer in plan.ends[:-1]:
         if first <= layer <= last and f"delta{layer}" in dfg.index and shares.get(layer):
             dfg = split_delta(dfg, layer, shares[layer])
     return _part(dfg, first, last), first, last
+
+
+def layers_drawn(state):
+    """First and last layer of `graph_of`.
+
+    Examples
+    --------
+    >>> from lpkit.explore_state import State
+    >>> layers_drawn(State("vgg16"))
+    (2, 7)
+    """
+    plan, shares = plan_of(state), _shares(plan_of(state))
+    centre = max(plan.ends[:-1], key=lambda end: (shares.get(end, 0), -end), default=1)
+    first = max(1, min(centre - SHOWN_LAYERS // 2 + 1, len(plan.costs) - SHOWN_LAYERS + 1))
+    return first, min(len(plan.costs), first + SHOWN_LAYERS - 1)
+
+
+def _shares(plan):
+    """What part of its delta each layer gives away."""
+    return {layer: ratio(amount, plan.costs.delta[layer - 1].item()) for layer, _, _, amount in plan.moved}
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from lpkit.display import engineering, kilobytes
 from lpkit.explore_state import costs_of, is_measured, layers_of, plan_of, timeline_of
-from lpkit.explore_tables import cases_of, graph_of, table_of
+from lpkit.explore_tables import cases_of, layers_drawn, table_of
 from lpkit.plots import PLANNER_NAMES
 from lpkit.products import gemms
 
@@ -31,7 +31,8 @@ def described(state):
     plan = plan_of(state)
     unit = plan.costs.unit
     head = (f"{plan.costs.name}, {_count(state.processors, 'processor')}, {PLANNER_NAMES[state.planner]}: "
-            f"period {engineering(plan.period)} {unit}, speedup {float(plan.speedup):.3f} of {state.processors}")  # fmt: skip
+            f"period {engineering(plan.period)} {unit}, speedup {float(plan.speedup):.3f} of "
+            f"{state.processors}")  # fmt: skip
     return [head, *_against(plan, plan_of(replace(state, planner="pipedream"))), _certificate(state, plan),
             *_unused(state), *VIEWS[state.view](state)]  # fmt: skip
 
@@ -69,8 +70,11 @@ def _unused(state):
     if is_measured(state):
         return ["the times are measured: array, dataflow, batch and the forms of delta and G do not change them"]
     rows, columns = largest_product(layers_of(state), state.dataflow, state.delta, state.G)
-    said = [f"no product has more than {most} {what}, so {size - most} of the {size} {what} never work"
-            for most, size, what in ((rows, state.rows, "rows"), (columns, state.columns, "columns")) if most < size]
+    said = [
+        f"no product has more than {most} {what}, so {size - most} of the {size} {what} never work"
+        for most, size, what in ((rows, state.rows, "rows"), (columns, state.columns, "columns"))
+        if most < size
+    ]
     return ["the array is larger than needed: " + "; ".join(said)] if said else []
 
 
@@ -120,7 +124,8 @@ def timeline_words(line):
     unit, steady = line.plan.costs.unit, line.period
     period = "no steady period yet" if steady is None else f"steady period {engineering(steady)} {unit}"
     return (f"{line.schedule}, {line.batches} mini-batches: {period}, first mini-batch through after "
-            f"{engineering(line.fill)} {unit}, {100 * float(line.bubble_share):.1f} % of all time spent waiting")  # fmt: skip
+            f"{engineering(line.fill)} {unit}, {100 * float(line.bubble_share):.1f} % of all time spent "
+            f"waiting")  # fmt: skip
 
 
 def _of_timeline(state):
@@ -154,12 +159,14 @@ def _of_utilisation(state):
 
 
 def _of_graph(state):
-    _, first, last = graph_of(state)
+    first, last = layers_drawn(state)
     plan = plan_of(state)
     after = len(plan.ends) - plan.stage_of(first)
     late = _count(2 * after, "update")
-    return [f"layers {first} to {last} as a chain, with a register at every boundary in both directions",
-            f"{_count(after, 'stage')} after that of layer {first}: its gradient meets weights {late} newer than its own"]
+    return [
+        f"layers {first} to {last} as a chain, with a register at every boundary in both directions",
+        f"{_count(after, 'stage')} after that of layer {first}: its gradient meets weights {late} newer than its own",
+    ]
 
 
 VIEWS = {"loads": _of_loads, "speedup": _of_speedup, "timeline": _of_timeline, "communication": _of_communication,

@@ -21,7 +21,7 @@ __all__ = ["draw_timelines"]
 PERIODS = 14  # of a timeline that are seen
 
 
-def draw_timelines(figure, cases, parts):
+def draw_timelines(figure, cases):
     """The timelines of the cases below each other in `figure`, on the same axis of time."""
     lines = {label: timeline_of(state) for label, state in cases.items()}
     axes = figure.subplots(len(lines), 1, squeeze=False, sharex=True)[:, 0]
@@ -29,15 +29,19 @@ def draw_timelines(figure, cases, parts):
     window = _window(list(lines.values()))
     size = 1000.0 ** (np.log10(max(window[1], 1)) // 3)
     window, seen = (window[0] / size, window[1] / size), set()
+    prefix = {1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T"}.get(size, f"{size:.0e} ")
     for axis, (label, line) in zip(axes, lines.items()):
         seen |= _lanes(axis, line, window, size)
-        say(axis, f"{label}: period {engineering(line.plan.period)} {line.plan.costs.unit}")
+        unit = line.plan.costs.unit
+        say(
+            axis,
+            f"{label}: period {engineering(line.plan.period)} {unit}",
+            f"time [{prefix}{unit}]" if axis is axes[-1] else "",
+        )
     places = [place for place in MaxNLocator(8).tick_values(*window) if window[0] <= place <= window[1]]
     tick_names(axes[-1], places, [f"{place:g}" for place in places])  # for both: ticks would take longer than all else
     for axis in axes:
         axis.vlines(places, 0, 1, color="0.9", lw=0.7, zorder=0, transform=axis.get_xaxis_transform())
-    prefix = {1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T"}.get(size, f"{size:.0e} ")
-    say(axes[-1], axes[-1].get_title(), f"time [{prefix}{line.plan.costs.unit}]")
     handles = [Patch(facecolor=LOOKS[n][0], edgecolor=LOOKS[n][1] if LOOKS[n][2] else LOOKS[n][0], hatch=LOOKS[n][2],
                      label=LABELS.get(n, n)) for n in PARTS if n in seen]  # fmt: skip
     outline = Patch(facecolor="none", edgecolor="black", lw=1.3, label="one mini-batch")
@@ -48,7 +52,10 @@ def draw_timelines(figure, cases, parts):
 def _window(lines):
     """Some periods, from where the first mini-batch is nearly through: the pipeline fills, and is full."""
     full, end = (max(float(getattr(line, name)) for line in lines) for name in ("fill", "makespan"))
-    period = max(*(float(line.plan.period) for line in lines), *(float(line.period or 0) for line in lines), 1e-9 * end) or 1.0
+    period = (
+        max(*(float(line.plan.period) for line in lines), *(float(line.period or 0) for line in lines), 1e-9 * end)
+        or 1.0
+    )
     first = max(0.0, min(full - 0.6 * PERIODS * period, end - PERIODS * period))
     return first, min(first + PERIODS * period, end)
 

@@ -1,4 +1,4 @@
-"""The pictures of the explorer: a fixed size, drawn once and fast, from the cases of a view and their table.
+"""The pictures of the explorer: a fixed size, drawn once and fast, from the cases of a view.
 
 As in `lpkit.plots`, nothing is computed here and pyplot's global state is not touched. Margins are fixed where other
 figures have a layout engine, which takes several times as long as the drawing itself; and what there are many of is one
@@ -11,12 +11,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 
 from lpkit.display import engineering, kilobytes
-from lpkit.explore_axes import beside, boxes, legend, say, stage_ticks
+from lpkit.explore_axes import beside, boxes, legend, numbered, say, stage_ticks
 from lpkit.explore_graph import draw_graph
 from lpkit.explore_letters import tick_names
 from lpkit.explore_picture import blank
 from lpkit.explore_state import plan_of
-from lpkit.explore_tables import graph_of, processor_counts
+from lpkit.explore_tables import graph_of, processor_counts, table_of
 from lpkit.explore_timeline import draw_timelines
 from lpkit.gantt import LABELS, LOOKS
 from lpkit.gantt_places import corners
@@ -29,15 +29,13 @@ OPS = ("F", "G", "delta")
 
 
 @styled
-def draw(cases, table):
+def draw(cases):
     """The picture of the view of the cases.
 
     Parameters
     ----------
     cases : mapping of str to State
         One or two, from `lpkit.explore_tables.cases_of`.
-    table : pandas.DataFrame
-        From `lpkit.explore_tables.table_of`.
 
     Returns
     -------
@@ -46,16 +44,16 @@ def draw(cases, table):
     Examples
     --------
     >>> from lpkit.explore_state import State
-    >>> from lpkit.explore_tables import cases_of, table_of
-    >>> cases = cases_of(State("sample4", processors=3))
-    >>> len(draw(cases, table_of(cases)).axes)
+    >>> from lpkit.explore_tables import cases_of
+    >>> len(draw(cases_of(State("sample4", processors=3))).axes)
     2
     """
-    drawn = {"loads": _loads, "speedup": _speedup, "timeline": draw_timelines, "communication": _communication,
-             "utilisation": _utilisation, "graph": _graph}  # fmt: skip
-    figure = blank()
-    parts = {label: table[table["case"] == label] for label in cases}
-    drawn[next(iter(cases.values())).view](figure, cases, parts)
+    figure, view = blank(), next(iter(cases.values())).view
+    if view in WHOLE:
+        WHOLE[view](figure, cases)
+    else:
+        table = table_of(cases)
+        FROM_TABLES[view](figure, cases, {label: table[table["case"] == label] for label in cases})
     return figure
 
 
@@ -70,12 +68,13 @@ def _loads(figure, cases, parts):
             boxes(axis, stages - 0.36, stages + 0.36, above, below, name)
             below = above
         axis.axhline(float(plan.period), color="0.25", lw=1, ls="--")
-        axis.set(xlim=(0.4, len(stages) + 0.6), ylim=(0, 1.08 * highest))
-        say(axis, f"{label}\nperiod {engineering(plan.period)} {plan.costs.unit}")
+        axis.set_xlim(0.4, len(stages) + 0.6)
+        say(axis, f"{label}\nperiod {engineering(plan.period)} {plan.costs.unit}",
+            y=f"load per mini-batch [{plan.costs.unit}]" if axis is axes[0] else "")  # fmt: skip
         runs = [_run(stage) for stage in plan.stages]
         few = len(stages) <= 10
         stage_ticks(axis, len(stages), 32 // len(cases), extra=[f"\n{run}" for run in runs] if few else ())
-    say(axes[0], axes[0].get_title(), y=f"load per mini-batch [{plan.costs.unit}]")
+    numbered(axes, 1.08 * highest)
     legend(figure, [*(Patch(color=COLORS[op], label=op) for op in OPS), _moved_patch()])
 
 
@@ -102,7 +101,8 @@ def _speedup(figure, cases, parts):
         _saturation(axis, state, color, float(speedup[-1]))
     axis.plot([1, ends], [1, ends], color=COLORS["ideal"], ls="--", label="ideal", zorder=0)
     stage_ticks(axis, ends, 32, "")
-    axis.set(xlim=(0.5, ends + 0.5), ylim=(0, 1.12 * top))
+    axis.set_xlim(0.5, ends + 0.5)
+    numbered([axis], 1.12 * top)
     say(axis, "ringed: the processors chosen", "processors", "speedup over one processor")
     legend(figure, axis.get_legend_handles_labels()[0])
 
@@ -135,11 +135,10 @@ def _communication(figure, cases, parts):
         onward = [f" to P{k + 1}" for k in range(1, len(part) + 1)] if len(part) < 6 else ()
         stage_ticks(axis, len(part), 32 // len(cases), extra=onward)
         axis.yaxis.set_major_locator(NullLocator())
-        say(axis, label, "boundary after processor")
+        say(axis, label, "boundary after processor", "bytes per mini-batch" if axis is axes[0] else "")
         if not len(part):
             axis.text(0.5, 0.5, "one stage: nothing is sent", transform=axis.transAxes, ha="center")
     tick_names(axes[0], range(low, high + 1), [kilobytes(10**k) for k in range(low, high + 1)], side="y")
-    say(axes[0], axes[0].get_title(), axes[0].get_xlabel(), "bytes per mini-batch")
     legend(figure, [Patch(color=color, label=label) for _, color, label in kinds])
 
 
@@ -159,9 +158,10 @@ def _utilisation(figure, cases, parts):
                       mfc="none" if op == "F" else COLORS[op], mew=1.2 * small)  # fmt: skip
         step = -(-len(part) // (56 // len(cases)))
         tick_names(axis, place[::step], [_short(name) for name in part["layer"][::step]], size=7.5, turn=55)
-        axis.set(ylim=(0, 100), xlim=(0.3, len(part) + 0.7))
-        say(axis, f"{state.network}: {state.rows}x{state.columns} {state.dataflow}" if len(cases) == 1 else label)
-    say(axes[0], axes[0].get_title(), y="useful multiplications [% of cells x cycles]")
+        axis.set_xlim(0.3, len(part) + 0.7)
+        say(axis, f"{state.network}: {state.rows}x{state.columns} {state.dataflow}" if len(cases) == 1 else label,
+            y="useful multiplications [% of cells x cycles]" if axis is axes[0] else "")  # fmt: skip
+    numbered(axes, 100)
     legend(figure, axes[0].get_legend_handles_labels()[0])
 
 
@@ -170,7 +170,7 @@ def _short(name):
     return name if len(name) <= 14 else f"...{name[-12:]}"
 
 
-def _graph(figure, cases, parts):
+def _graph(figure, cases):
     axes = figure.subplots(1, len(cases), squeeze=False)[0]
     figure.subplots_adjust(left=0.005, right=0.995, top=0.87, bottom=0.01, wspace=0.01)
     for axis, (label, state) in zip(axes, cases.items()):
@@ -178,3 +178,7 @@ def _graph(figure, cases, parts):
         draw_graph(axis, graph)
         homes = dict.fromkeys(f"P{plan_of(state).stage_of(layer)}" for layer in range(first, last + 1))
         say(axis, f"{label}: layers {first}-{last} of {len(plan_of(state).costs)}, on {', '.join(homes)}")
+
+
+WHOLE = {"timeline": draw_timelines, "graph": _graph}  # their tables are measures, which take longer than the picture
+FROM_TABLES = {"loads": _loads, "speedup": _speedup, "communication": _communication, "utilisation": _utilisation}

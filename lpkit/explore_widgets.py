@@ -13,8 +13,19 @@ from lpkit.checks import shown, write_all
 from lpkit.explore_picture import DPI, SIZE, empty_png, svg
 from lpkit.publish import DIGITS
 
-__all__ = ["answers", "beginning", "connect", "ipywidgets", "menu", "offer", "panel", "show", "slider", "words",
-           "write_files"]
+__all__ = [
+    "answers",
+    "beginning",
+    "connect",
+    "ipywidgets",
+    "menu",
+    "offer",
+    "panel",
+    "show",
+    "slider",
+    "words",
+    "write_files",
+]
 
 LONGEST_FOLDER = 1000  # characters
 
@@ -243,8 +254,12 @@ def _place(folder):
     if not folder:
         raise ValueError("the folder has no name; give one, such as explored")
     if "\0" in folder or len(folder) > LONGEST_FOLDER or max(map(len, folder.split("/"))) > 255:
-        raise ValueError(f"the folder {shown(folder)} cannot be: its name is too long, or holds a zero byte; choose another")
+        raise ValueError(
+            f"the folder {shown(folder)} cannot be: its name is too long, or holds a zero byte; choose another"
+        )
     try:
         return Path(folder).expanduser()
     except RuntimeError:
-        raise ValueError(f"the folder {shown(folder)} begins with a user who has no home here; give its whole path") from None
+        raise ValueError(
+            f"the folder {shown(folder)} begins with a user who has no home here; give its whole path"
+        ) from None

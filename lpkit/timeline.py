@@ -152,7 +152,7 @@ class Timeline:
         busy = self.busy
         return max(plain(1 - ratio(sum(busy), self.makespan * len(busy))), 0) if self.makespan else 0  # floats round
 
-    @property
+    @cached_property
     def period(self):
         """Mean time of a mini-batch in the steady state, or None where the timeline is too short to have one.
 

@@ -1,6 +1,7 @@
 """The explorer: pure functions of a state against the planners, and the widget against the pure functions."""
 
 import gc
+import io
 import re
 import resource
 import weakref
@@ -13,12 +14,17 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
+from PIL import Image
 
 import lpkit as lp
 from lpkit import explore, explore_widgets
 from lpkit.__main__ import cli
 from lpkit.explore import State, call_of, command_of, figure_of, table_for, text_of, write_view
-from lpkit.explore_picture import empty_png, png
+from lpkit.explore_graph import DELAYS
+from lpkit.explore_letters import _glyphs, _outline
+from lpkit.explore_periods import least_periods
+from lpkit.explore_picture import empty_png, png, undisturbed
 from lpkit.explore_state import COSTING, VIEWS, costs_of, differences, plan_of, timeline_of
 from lpkit.explore_tables import cases_of, graph_of, processor_counts
 from lpkit.explore_text import largest_product
@@ -26,9 +32,10 @@ from lpkit.retiming import derive
 from lpkit.sources import layer_costs
 
 SMALL = State("sample4", processors=3)
-MIXED = State("lenet5", rows=16, columns=8, dataflow="os", batch=4, processors=2, planner="algorithm1", delta="zero_insert",
+MIXED = State("lenet5", rows=16, columns=8, dataflow="os", batch=4, processors=2, planner="algorithm1",
+              delta="zero_insert",
               G="b", first_layer_delta=True, layers="convolutions", bandwidth=2.5, view="timeline")  # fmt: skip
-GRAPH = """node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000
+GRAPH = """node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
 node2 -- Conv -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=100.0, parameter_size=40.000
 node3 -- Linear -- forward_compute_time=1.000, backward_compute_time=3.000, activation_size=10.0, parameter_size=80.000
 \tnode1 -- node2
@@ -60,9 +67,11 @@ def files(tmp_path):
     ({"delta": "x"}, "delta is 'x'; Known: 'col2im', 'zero_insert', 'phases'"),
     ({"G": "c"}, "G is 'c'; Known: 'a', 'b'"),
     ({"layers": "some"}, "layers is 'some'; Known: 'all', 'convolutions', 'main_path'"),
-    ({"view": "plan"}, "view is 'plan'; Known: 'loads', 'speedup', 'timeline', 'communication', 'utilisation', 'graph'"),
+    ({"view": "plan"}, "view is 'plan'; Known: 'loads', 'speedup', 'timeline', 'communication', 'utilisation', "
+                       "'graph'"),
     ({"first_layer_delta": 1}, "first_layer_delta is 1; Known: True, False"),
-    ({"bandwidth": 0}, "bandwidth is 0; it must be a number of bytes per unit of time above 0, or None where sends take no "
+    ({"bandwidth": 0}, "bandwidth is 0; it must be a number of bytes per unit of time above 0, or None where sends "
+                       "take no "
                        "time"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_in_a_sentence(wrong, message):
@@ -118,7 +127,8 @@ def ran(state):
     return pd.io.json.ujson_loads(done.stdout)
 
 
-SAME = [SMALL, MIXED, replace(MIXED, planner="equal_layers", bandwidth=None), State("alexnet", planner="pipedream", rows=64),
+SAME = [SMALL, MIXED, replace(MIXED, planner="equal_layers", bandwidth=None),
+        State("alexnet", planner="pipedream", rows=64),
         replace(SMALL, view="timeline")]  # fmt: skip
 
 
@@ -153,7 +163,9 @@ def test_own_files_are_planned_and_repeated(files, name):
 def test_measured_times_have_no_utilisation_and_say_so(files):
     state = State(str(files / "graph.txt"), processors=2)
     assert "the times are measured" in text_of(state)
-    with pytest.raises(ValueError, match="holds measured times, so the array they ran on is not known; choose another view"):
+    with pytest.raises(
+        ValueError, match="holds measured times, so the array they ran on is not known; choose another view"
+    ):
         figure_of(replace(state, view="utilisation"))
 
 
@@ -202,6 +214,32 @@ def test_the_speedup_curve_is_that_of_the_plans(planner):
     own = table[table["case"] == table["case"].iloc[-1]]
     assert own["processors"].tolist() == list(range(1, 9))
     assert own["speedup"].tolist() == pytest.approx([float(plan_of(state, k).speedup) for k in range(1, 9)])
+
+
+@pytest.mark.parametrize("still, planner", [(False, "optimal"), (True, "pipedream")])
+@pytest.mark.parametrize("network", lp.NETWORKS)
+def test_periods_found_one_after_the_other_are_those_of_the_planner(network, still, planner):
+    made, counts = lp.costs(network, "48x16"), (1, 2, 3, 4)
+    known = [float(lp.plan(made, count, planner).period) for count in counts]
+    assert least_periods(made, counts, still=still) == known
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(*[st.integers(0, 30)] * 3), min_size=1, max_size=9), st.booleans(),
+       st.sampled_from(["cycles", "s"]))  # fmt: skip
+def test_periods_of_any_chain_are_those_of_the_planner(work, still, unit):
+    made = lp.Costs.from_times(*zip(*([a + (k == 0), b, c] for k, (a, b, c) in enumerate(work))), unit=unit)
+    counts, planner = range(1, len(work) + 1), "pipedream" if still else "optimal"
+    known = [float(lp.plan(made, count, planner).period) for count in counts]
+    assert least_periods(made, counts, still=still) == pytest.approx(known, rel=0 if unit == "cycles" else 1e-12, abs=0)
+
+
+@pytest.mark.parametrize("network", lp.NETWORKS)
+def test_remembered_networks_cost_what_the_library_says(network):
+    state = State(network, rows=24, columns=40, dataflow="is", batch=3, delta="phases", G="b", first_layer_delta=True)
+    own, known = costs_of(state), layer_costs(network, array="24x40", dataflow="is", batch=3, delta="phases", G="b",
+                                              first_layer_delta=True)  # fmt: skip
+    assert repr(own) == repr(known) and (own.work == known.work).all() and (own.cut_bytes == known.cut_bytes).all()
 
 
 def test_the_curve_has_the_chosen_processors_and_ends_with_the_layers():
@@ -261,7 +299,9 @@ def test_an_array_larger_than_every_product_is_said():
 
 
 def test_another_planner_is_held_against_the_optimum():
-    assert re.search(r"\n8\.\d+ % above the optimum; optimal: no plan of 4 processors", text_of(State(planner="pipedream")))
+    assert re.search(
+        r"\n8\.\d+ % above the optimum; optimal: no plan of 4 processors", text_of(State(planner="pipedream"))
+    )
 
 
 def test_writing_gives_the_picture_and_its_data(tmp_path):
@@ -305,13 +345,15 @@ def hostile(folder):
     return {
         "empty.csv": ("", "is empty; it may have been cut off"),
         "binary.csv": (bytes(range(256)), "is not text"),
-        "cut.csv": (whole[: len(whole) // 2], "cells where the header has 12; give each line as many (or was the file cut off?)"),
+        "cut.csv": (whole[: len(whole) // 2], "cells where the header has 12; give each line as many (or was the "
+                                              "file cut off?)"),
         "nan.csv": (head + "a, nan, 3, 4,\n", "nan"),
         "negative.csv": (head + "a, -5, 3, 4,\n", "-5"),
         "claims.csv": (head + "a, 99999999999999, 3, 4,\n", "99999999999999"),
         "overflow.csv": (head + "a, 1000000000000, 1000000000000, 1000000000000,\n", "a"),
         "model.onnx": (bytes(range(256)), "is not an ONNX model"),
-        "long.csv": (head + "".join(f"l{n}, 64, 32, 16,\n" for n in range(1001)), "has 1,001 layers; an explorer shows at most"),
+        "long.csv": (head + "".join(f"l{n}, 64, 32, 16,\n" for n in range(1001)), "has 1,001 layers; an explorer "
+                                                                                  "shows at most"),
         "large.csv": ("#" * 2**21 + "\n" + whole, "bytes; an explorer reads at most 2,097,152, lpkit plan more"),
     }  # fmt: skip
 
@@ -362,7 +404,7 @@ def test_numbers_of_the_text_have_one_style():
 def test_delays_of_the_graph_stand_clear_of_the_nodes(network):
     axis = figure_of(State(network, processors=4, view="graph")).axes[0]
     discs = next(c for c in axis.collections if type(c).__name__ == "EllipseCollection").get_offsets()
-    *_, delays, _ = (c for c in axis.collections if len(c.get_offsets()) and type(c).__name__ == "PathCollection")
+    delays = next(c for c in axis.collections if [to_hex(color).upper() for color in c.get_facecolor()] == [DELAYS])
     apart = np.hypot(*(delays.get_offsets()[:, None] - discs).transpose(2, 0, 1)).min(axis=1)
     assert len(apart) >= 10 and apart.min() > 0.27 + 0.1
 
@@ -374,10 +416,12 @@ def test_a_legend_has_a_key_to_each_of_its_words():
 
 
 STATES = st.builds(
-    State, st.sampled_from(["sample4", "lenet5", "alexnet", "unet"]), rows=st.integers(1, 512), columns=st.integers(1, 512),
+    State, st.sampled_from(["sample4", "lenet5", "alexnet", "unet"]), rows=st.integers(1, 512),
+    columns=st.integers(1, 512),
     dataflow=st.sampled_from(["ws", "os", "is"]), batch=st.integers(1, 1024), processors=st.integers(1, 12),
     planner=st.sampled_from(list(lp.PLANNERS)), delta=st.sampled_from(["col2im", "zero_insert", "phases"]),
-    G=st.sampled_from("ab"), first_layer_delta=st.booleans(), layers=st.sampled_from(["all", "convolutions", "main_path"]),
+    G=st.sampled_from("ab"), first_layer_delta=st.booleans(),
+    layers=st.sampled_from(["all", "convolutions", "main_path"]),
     bandwidth=st.none() | st.floats(1e-3, 1e6), view=st.sampled_from(VIEWS),
 )  # fmt: skip
 
@@ -518,6 +562,33 @@ def test_what_cannot_be_drawn_cannot_be_pinned():
     assert handle["unpin"].disabled
 
 
+def test_nothing_is_collected_while_a_picture_is_made_and_collecting_goes_on_after_an_error():
+    def fails():
+        assert not gc.isenabled()
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        undisturbed(fails)()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        assert undisturbed(gc.isenabled)() is False and not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_picture_holds_the_pixels_of_the_figure():
+    figure = figure_of(SMALL)
+    found = np.asarray(Image.open(io.BytesIO(png(figure))))
+    assert np.array_equal(found, np.asarray(figure.canvas.buffer_rgba())[:, :, :3]) and found.shape == (450, 960, 3)
+
+
+@pytest.mark.parametrize("text", ["LayerPipe (optimal) AV Te. 1e7", "a b ", "", "$x$", "δ 10⁻⁵"])
+def test_a_word_put_together_is_the_one_that_matplotlib_lays_out(text):
+    own, whole = (_outline.__wrapped__(text, 9, 0, "left", "bold"), _glyphs(text, "bold")[0])
+    assert np.allclose(own.vertices[:, 0], (whole[:, 0] - whole[:, 0].min(initial=1e9)) * 0.09, atol=1e-9)
+
+
 def test_the_button_writes_the_current_view(tmp_path):
     handle = Handle(network="sample4", processors=3)
     handle["folder"].value = str(tmp_path / "out")
@@ -608,4 +679,6 @@ def test_memory_is_flat_over_1000_redraws():
     objects, memory = turn(24)
     still, most = turn(860)
     assert still - objects < 400, f"{still - objects} more objects after 1,000 redraws: one picture has as many"
-    assert most - memory < 60_000, f"{most - memory} kB more after 1,000 redraws"  # garbage that waits for its collection
+    assert most - memory < 60_000, (
+        f"{most - memory} kB more after 1,000 redraws"
+    )  # garbage that waits for its collection

@@ -19,7 +19,17 @@ from lpkit.attack_tables import frogs
 from lpkit.explore_picture import empty_png, png
 from lpkit.explore_pprs import PprsState, call_of, command_of, figure_of, table_for, text_of, write_view
 from lpkit.explore_pprs_records import offered, recorded, recorded_curve, steps_to
-from lpkit.explore_pprs_runs import RATES, budget, on_one_thread, pays_from, problem_of, runs_of, slots, start_error, steps_made
+from lpkit.explore_pprs_runs import (
+    RATES,
+    budget,
+    on_one_thread,
+    pays_from,
+    problem_of,
+    runs_of,
+    slots,
+    start_error,
+    steps_made,
+)
 from lpkit.explore_pprs_state import PROBLEMS, VIEWS
 from lpkit.explore_state import differences
 from lpkit.explore_pprs_tables import cases_of
@@ -42,7 +52,8 @@ LEAVE = "; give one of these, or leave K, lr and gamma out for the best"
 
 
 @pytest.mark.parametrize("wrong, message", [
-    ({"problem": "rosenbrock"}, "problem is 'rosenbrock'; Known: 'max_affine', 'l1_chain', 'nesterov_max', 'smooth_chain', "
+    ({"problem": "rosenbrock"}, "problem is 'rosenbrock'; Known: 'max_affine', 'l1_chain', 'nesterov_max', "
+                                "'smooth_chain', "
                                 "'frog'"),
     ({"dimension": 1}, "dimension is 1; it must be a whole number from 2 to 200"),
     ({"K": 0}, "K is 0; it must be a whole number from 1 to 1000"),
@@ -60,15 +71,19 @@ LEAVE = "; give one of these, or leave K, lr and gamma out for the best"
     ({"target": 1}, "target is 1.0; it is a share of the error at the start, from 1e-09 to below 1"),
     ({"target": 0}, "target is 0; it must be a finite number above 0"),
     ({"rates": "worst"}, "rates is 'worst'; Known: 'best', 'same'"),
-    ({"view": "loads"}, "view is 'loads'; did you mean 'loss'? Known: 'loss', 'bubbling', 'depth', 'samples', 'bounds'"),
+    ({"view": "loads"}, "view is 'loads'; did you mean 'loss'? Known: 'loss', 'bubbling', 'depth', 'samples', "
+                        "'bounds'"),
     ({"problem": "frog", "K": 5}, "K of the frog is 5; recorded are 2, 10, 100" + LEAVE),
-    ({"problem": "frog", "K": 10, "lr": 0.01}, "lr of the frog with K = 10 is 0.01; recorded are 1e-05, 0.0001, 0.0003, 0.001"
+    ({"problem": "frog", "K": 10, "lr": 0.01}, "lr of the frog with K = 10 is 0.01; recorded are 1e-05, 0.0001, "
+                                               "0.0003, 0.001"
                                                + LEAVE),
-    ({"problem": "frog", "K": 10, "lr": 3e-4, "gamma": 0.5}, "gamma of the frog with K = 10 and lr = 0.0003 is 0.5; recorded "
+    ({"problem": "frog", "K": 10, "lr": 3e-4, "gamma": 0.5}, "gamma of the frog with K = 10 and lr = 0.0003 is "
+                                                             "0.5; recorded "
                                                              "are 0.003, 0.01" + LEAVE),
     ({"problem": "frog", "lr": 3e-4, "target": 0.1}, "target of the frog is 0.1; recorded are 9, 8, 7, 6, 5.5, 5; "
                                                      "left out it is 9"),
-    ({"problem": "frog", "lr": 3e-4, "target": 9, "Delta": 50}, "Delta of the frog is 50; recorded are 20, 200; left out "
+    ({"problem": "frog", "lr": 3e-4, "target": 9, "Delta": 50}, "Delta of the frog is 50; recorded are 20, 200; "
+                                                                "left out "
                                                                   "it is 20"),
 ])  # fmt: skip
 def test_a_wrong_value_is_refused_in_a_sentence(wrong, message):
@@ -175,9 +190,9 @@ def test_time_against_samples_is_that_of_each_run():
     table, problem = table_for(state), problem_of(state)
     assert table.query("method == 'PPRS'")["K"].tolist() == [1, 4, 5, 25, 100]
     target = problem.optimum + state.target * start_error(state)
-    for K, time in table.query("method == 'PPRS'")[["K", "time"]].itertuples(index=False):
+    for K, moment in table.query("method == 'PPRS'")[["K", "time"]].itertuples(index=False):
         trace = pprs(problem, 30 * 50 // (K + 49), K=K, lr=0.03, gamma=state.gamma, mu="nesterov", seed=0)
-        assert time == trace.time_to_target(target, 50)[0]
+        assert moment == trace.time_to_target(target, 50)[0]
     assert table.query("method == 'GD'")["time"].nunique() == 1
     assert table.query("method == 'GD'")["time"].iloc[0] == slots(runs_of(state)[0].hits[0], 1, 50)
 
@@ -236,7 +251,9 @@ def test_writing_gives_the_picture_and_its_data(tmp_path):
 def test_every_recorded_setting_is_offered_and_no_other():
     rows = frogs().query("image == 0 and method == 'pprs'")
     made = {(K, lr, gamma) for K in offered() for lr in offered(K) for gamma in offered(K, lr)}
-    assert made == {(K, float(f"{lr:.6g}"), float(f"{g:.6g}")) for K, lr, g in zip(rows["K"], rows["lr"], rows["gamma"])}
+    assert made == {
+        (K, float(f"{lr:.6g}"), float(f"{g:.6g}")) for K, lr, g in zip(rows["K"], rows["lr"], rows["gamma"])
+    }
 
 
 def test_every_recorded_setting_has_its_views():
@@ -269,7 +286,9 @@ def test_the_recorded_attack_has_no_bounds_and_says_so():
                                     "bubbling, depth or samples, or another problem")  # fmt: skip
 
 
-@pytest.mark.parametrize("given", [{}, {"Delta": 200}, {"K": 2}, {"K": 100, "Delta": 200}, {"lr": 1e-4}, {"gamma": 0.01}])
+@pytest.mark.parametrize(
+    "given", [{}, {"Delta": 200}, {"K": 2}, {"K": 100, "Delta": 200}, {"lr": 1e-4}, {"gamma": 0.01}]
+)
 def test_what_is_left_out_of_a_record_is_that_of_its_best(given):
     state = PprsState("frog", **given)
     assert all(getattr(state, name) == value for name, value in given.items())
@@ -335,8 +354,8 @@ def test_the_numbers_of_the_text_follow_from_the_python_line(state):
     tails = [trace.values[0, made - made // 10 :].mean() - problem.optimum for trace in traces for made in steps]
     assert f"gamma {state.gamma:g}: {100 * np.median(tails) / start:.3g} %" in text_of(state).splitlines()[1]
     target = problem.optimum + state.target * start
-    time = np.median([trace.time_to_target(target, state.Delta)[0] for trace in traces])
-    said = f"PPRS {time:,.0f}" if np.isfinite(time) else "PPRS not within this time"
+    moment = np.median([trace.time_to_target(target, state.Delta)[0] for trace in traces])
+    said = f"PPRS {moment:,.0f}" if np.isfinite(moment) else "PPRS not within this time"
     assert said in text_of(state).splitlines()[2]
 
 
@@ -345,7 +364,8 @@ def test_the_default_state_tells_of_the_steps_that_fit_into_its_time():
 
 
 @pytest.mark.parametrize("state", [PprsState(), replace(SMALL, mu=0.9, view="depth", problem="l1_chain"), FROG,
-                                   PprsState("frog", K=100, Delta=200), PprsState("frog", gamma=0.01, target=5)])  # fmt: skip
+                                   PprsState("frog", K=100, Delta=200),
+                                   PprsState("frog", gamma=0.01, target=5)])  # fmt: skip
 def test_the_command_gives_the_same_state(state):
     from lpkit.parameters import values
 
@@ -357,7 +377,8 @@ def test_the_command_gives_the_same_state(state):
 
 STATES = st.builds(
     PprsState, st.sampled_from(COMPUTED), dimension=st.integers(2, 30), K=st.integers(1, 50), Delta=st.integers(1, 100),
-    gamma=st.floats(0, 2), lr=st.floats(1e-5, 10), mu=st.just("nesterov") | st.floats(0, 0.99), steps=st.integers(1, 40),
+    gamma=st.floats(0, 2), lr=st.floats(1e-5, 10), mu=st.just("nesterov") | st.floats(0, 0.99),
+    steps=st.integers(1, 40),
     target=st.floats(0.001, 0.99), seeds=st.integers(1, 3), rates=st.sampled_from(["best", "same"]),
     view=st.sampled_from(VIEWS),
 )  # fmt: skip
@@ -413,7 +434,8 @@ def test_every_field_has_a_control_with_its_unit():
     state = PprsState("smooth_chain", 7, 4, 0.02, 0.07, 0.3, 6, 0.15, 25, 4, "same", "samples")
     begun = Handle(**{field.name: getattr(state, field.name) for field in fields(PprsState)})
     assert begun.image.value == png(figure_of(state))
-    sliders = [begun[name] for name in ("samples K", "gamma", "learning rate", "depth Delta", "target", "dimension", "time",
+    sliders = [begun[name] for name in ("samples K", "gamma", "learning rate", "depth Delta", "target", "dimension",
+                                        "time",
                                         "seeds")]  # fmt: skip
     labels = [one.options[one.index][0] for one in sliders]
     assert labels == ["4 samples", "0.02 R", "0.07 / beta", "6 nodes", "15 % of the error", "7 coordinates",
@@ -509,7 +531,10 @@ def test_the_button_writes_the_current_view(tmp_path):
     handle = Handle(SMALL)
     handle["folder"].value = str(tmp_path / "out")
     handle["write SVG and CSV"].click()
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["pprs_explorer_loss.csv", "pprs_explorer_loss.svg"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "pprs_explorer_loss.csv",
+        "pprs_explorer_loss.svg",
+    ]
     assert "written" in handle.written.value
 
 
