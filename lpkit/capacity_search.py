@@ -247,7 +247,7 @@ def _tightened(problem, found):
     capacities = [step.capacity for step in found.steps]
     if any(grain for place in problem.chain.options for _, _, grain in place):
         shifts = zip(loads, [*found.shifts, 0], [0, *found.shifts], capacities)
-        period = max((load - up + down) / c for load, up, down, c in shifts)
+        period = max(Fraction(load - up + down) / c for load, up, down, c in shifts)
     else:
         caps = [_cap(problem.chain, a, b) for a, b in zip(starts, found.ends)]
         period = interval_period(loads, caps, capacities)
