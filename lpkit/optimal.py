@@ -94,7 +94,7 @@ def optimal(costs, processors, *, threshold=None, granularity=None, residual="co
     ((1, 4), (1, 2))
     >>> optimal(chain, 3, speeds=[1, 2, 1])
     Plan optimal of chain on 3 processors
-    layers 1-2 | 3-4 on processors 1, 2 of speed 1, 2
+    layers 1-2 | 3 | 4 on processors 1, 2, 3 of speed 1, 2, 1; delta'' of 2
     period 2 cycles, speedup 4 over one processor
     """
     given = dict(threshold=threshold, granularity=granularity_of(costs, granularity), residual=residual,

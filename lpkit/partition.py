@@ -53,8 +53,7 @@ def pipedream(costs, processors, *, bandwidth=None, memory=None, together=None, 
         Of a stage. The n-th stage from the end holds n versions of its weights and of the inputs of its layers
         (PipeDream's own test counts one version less, so that it passes any plan for the last stage).
     together, speeds, replicas
-        As in `optimal`. ``replicas=True`` is PipeDream's planner without ``--straight_pipeline``, which charges a link
-        by the replicas of the stage that receives, but of the first stage's output also where that stage has fewer.
+        As in `optimal`; ``replicas=True`` is PipeDream's planner without ``--straight_pipeline``, on a chain.
 
     Raises
     ------

@@ -49,7 +49,7 @@ def of_stages(costs, ends, may, tiles, capacities, replicas, bandwidth, memory):
 
 
 def all_plans(costs, processors, options, still=False):
-    """(period, processors or stages, stages, places, ends) of every plan that keeps to the options."""
+    """(period, processors or stages, stages, (place, end) of each stage) of every plan that keeps to the options."""
     may = movable(costs, options.get("threshold"), options.get("residual", "consumer")) & (not still)
     speeds, limit = options.get("speeds"), options.get("replicas", 1)
     limit = processors if limit is True else limit
@@ -68,7 +68,7 @@ def all_plans(costs, processors, options, still=False):
                 period = of_stages(costs, (*cuts, len(costs)), may, options.get("granularity"), capacities, replicas,
                                    options.get("bandwidth"), options.get("memory"))  # fmt: skip
                 if period is not None:
-                    yield period, stages if speeds else sum(place), stages, place, cuts
+                    yield period, stages if speeds else sum(place), stages, (*zip(place, (*cuts, len(costs))),)
 
 
 def random_limits(rng, costs, processors, kind):
@@ -112,9 +112,10 @@ def test_least_period_and_rule_for_ties_equal_those_of_all_plans(seed, kind, pla
         found = planner(costs, processors, **options)
         assert check_plan(found) == () and sum(found.loads) == costs.total
         assert (found.period, len(found.ends)) == (best[0], best[2]), (options, costs)
+        places = found.used or found.replicas or (1,) * len(found.ends)
+        assert (*zip(places, found.ends),) == best[3], (options, costs)
         if kind == "speeds":
             assert [options["speeds"][p - 1] for p in found.used] == list(found.speeds)
-        if kind == "replicas":
-            assert sum(found.replicas) == best[1]
+        assert verify_optimal(found)
         compared += 1
     assert compared > 60
