@@ -22,10 +22,25 @@ def only_equal(plan, what):
 
 
 def parted(plan):
-    """A sentence for each cut of `plan` within layers that its option ``together`` keeps on one stage."""
+    """A sentence for each stage of `plan` that ends within layers that its option ``together`` keeps on one stage.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> chain = Costs.from_times([4, 2, 2], 0, 0, unit="cycles")
+    >>> parted(Plan("by hand", chain, 2, ends=(2, 3), options=(("together", ((1, 3),)),)))
+    ['layers 1 to 3 must stay together, but stage 1 ends with layer 2']
+    """
     runs = dict(plan.options).get("together", ())
+    if not isinstance(runs, (list, tuple)) or not all(map(_is_run, runs)):
+        return [f"the option together is {shown(runs)}; it must hold pairs (first, last) of layer numbers"]
     return [f"layers {first} to {last} must stay together, but stage {k} ends with layer {end}"
             for first, last in runs for k, end in enumerate(plan.ends, 1) if first <= end < last]  # fmt: skip
+
+
+def _is_run(pair):
+    return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(n, numbers.Integral) for n in pair)
 
 
 def wrong_processors(plan):
@@ -48,9 +63,13 @@ def _wrong_speeds(plan):
     rising = all(isinstance(p, numbers.Integral) and a < p for a, p in zip((0, *plan.used), plan.used))
     if not rising or plan.used[-1] > plan.processors:
         return (f"the stages are on processors {shown(plan.used)}; these must rise from 1 to at most {plan.processors}",)
-    given = dict(plan.options).get("speeds", ())
-    return tuple(f"stage {k} has the speed {speed}, but processor {p} has {given[p - 1]}"
-                 for k, (p, speed) in enumerate(zip(plan.used, plan.speeds), 1) if given and given[p - 1] != speed)
+    given = dict(plan.options).get("speeds")
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple)) or len(given) != plan.processors:
+        return (f"the option speeds is {shown(given)}; it must hold one number for each of {plan.processors} processors",)
+    return tuple(f"stage {k} has the speed {speed}, but processor {p} has {shown(given[p - 1])}"
+                 for k, (p, speed) in enumerate(zip(plan.used, plan.speeds), 1) if given[p - 1] != speed)
 
 
 def _wrong_replicas(plan):
