@@ -163,7 +163,16 @@ class Problem:
 
 
 def problem_of(task, crew):
-    """The `Problem` of a task of `lpkit.search` for a crew: exact for cycles, rounded to their grid for float costs."""
+    """The `Problem` of a task of `lpkit.search` for a crew: exact for cycles, rounded to their grid for float costs.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> chain = Costs.from_times([2**40, 2], 0, 0, unit="cycles", weight_bytes=2)
+    >>> problem_of(task_of(chain), crew_of(2, replicas=2, bandwidth=1)).prefixes
+    [[0, 1099511627776, 1099511627778], [0, 1099511627780, 1099511627786]]
+    """
     rates, links = [rate * task.unit for rate in crew.rates], task.chain.links or [Fraction(0)] * (len(task.costs) + 1)
     exact = task.costs.unit == "cycles"
     factor = _factor(task, rates, links) if exact else 1
@@ -200,7 +209,16 @@ def rows(problem, counted):
 
 
 def base(problem, counted):
-    """The state without a stage."""
+    """The state without a stage.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> problem = problem_of(task_of(Costs.from_times([1, 1], 0, 0, unit="cycles")), crew_of(2, [1, 1]))
+    >>> base(problem, False), base(problem, True)
+    ((3,), (3, 0))
+    """
     first = problem.crew.processors + 1 if problem.crew.speeds else 0
     return (first, 0) if counted else (first,)
 

@@ -59,6 +59,16 @@ def within(problem, period, counted=False):
     That rule: with speeds the fewest stages; then, from the input on, the first processor that leaves the period
     reachable. With replicas the fewest processors, then the fewest stages, then the fewest replicas from the input on.
     In both, then, the lowest cut and the least shift.
+
+    Examples
+    --------
+    >>> from lpkit.capacities import crew_of, problem_of
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> problem = problem_of(task_of(Costs.from_times([4, 2], 0, 0, unit="cycles")), crew_of(3, [1, 2, 1]))
+    >>> found = within(problem, 3 * problem.factor, counted=True)
+    >>> found.ends, [step.place for step in found.steps], within(problem, 1 * problem.factor)
+    ([2], [2], None)
     """
     counted = counted or bool(problem.chain.memory and problem.crew.speeds)
     test, layout = _test_of(problem, Fraction(period)), rows(problem, counted)
@@ -204,7 +214,18 @@ def capacity_bound(problem):
 
 
 def solve(problem):
-    """`Found` for the least period, by the rule for ties; None if the memory is too small."""
+    """`Found` for the least period, by the rule for ties; None if the memory is too small.
+
+    Examples
+    --------
+    >>> from lpkit.capacities import crew_of, problem_of
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> problem = problem_of(task_of(Costs.from_times([4, 2], 0, 0, unit="cycles")), crew_of(3, [1, 2, 1]))
+    >>> found = solve(problem)
+    >>> found.period / problem.factor, found.ends, [step.place for step in found.steps]
+    (Fraction(2, 1), [1, 2], [2, 3])
+    """
     low = capacity_bound(problem)[0]
     if within(problem, low):
         return within(problem, low, counted=True)

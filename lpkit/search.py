@@ -70,7 +70,13 @@ def is_plain(task):
 
 
 def leaving(task):
-    """For each b the most units of layers up to b that may move to a stage after them: at most one cut's worth."""
+    """For each b the most units of layers up to b that may move to a stage after them: at most one cut's worth.
+
+    Examples
+    --------
+    >>> leaving(task_of(Costs.from_times([1, 1, 1], 0, [0, 4, 2], unit="cycles")))
+    [0, 4, 0]
+    """
     caps, readers = task.chain.caps, task.costs.first_consumer.tolist()
     if task.chain.reach == 1:
         return caps
@@ -95,7 +101,13 @@ def solved(task, processors):
 
 
 def too_little_memory(task, processors):
-    """The error for a memory that no plan keeps to."""
+    """The error for a memory that no plan keeps to.
+
+    Examples
+    --------
+    >>> print(too_little_memory(task_of(Costs.from_times([1, 1, 1], 0, 0)), 2))
+    no plan of at most 2 processors keeps every stage within the memory; give more memory or more processors
+    """
     fewer = ", or keep fewer layers together" if task.closed else ""
     return ValueError(f"no plan of at most {processors} processors keeps every stage within the memory; "
                       f"give more memory or more processors{fewer}")  # fmt: skip

@@ -15,12 +15,28 @@ __all__ = ["movable_work", "moves_of", "snapped"]
 
 
 def movable_work(task):
-    """Work of each layer that may move, in the costs' own numbers."""
+    """Work of each layer that may move, in the costs' own numbers.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> movable_work(task_of(Costs.from_times([1, 1, 1], 0, [0, 4, 2], unit="cycles")))
+    [0, 4, 0]
+    """
     return np.where(task.may, task.costs.delta, 0).tolist()
 
 
 def moves_of(task, ends, shifts):
-    """Moved work as `Plan` records it, of what each stage passes on: work, or with tiles the units of their chain."""
+    """Moved work as `Plan` records it, of what each stage passes on: work, or with tiles the units of their chain.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.search import task_of
+    >>> moves_of(task_of(Costs.from_times([1, 1, 1], 0, [0, 4, 2], unit="cycles")), (2, 3), [3])
+    ((2, 1, 2, 3),)
+    """
     stages = [range(a + 1, b + 1) for a, b in zip((0, *ends), ends)]
     caps = movable_work(task) if task.tiles is None else task.chain.caps
     moves = []

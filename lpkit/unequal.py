@@ -14,6 +14,15 @@ def only_equal(plan, what):
     ------
     ValueError
         If the plan has either.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> only_equal(Plan("by hand", Costs.from_times([4], 0, 0), 2, ends=(1,), replicas=(2,)), "a timeline")
+    Traceback (most recent call last):
+    ...
+    ValueError: a timeline of replicated stages is not made; plan without replicas for that
     """
     if plan.replicas:
         raise ValueError(f"{what} of replicated stages is not made; plan without replicas for that")
@@ -44,7 +53,15 @@ def _is_run(pair):
 
 
 def wrong_processors(plan):
-    """A sentence for each thing that cannot be with the speeds or replicas of `plan`."""
+    """A sentence for each thing that cannot be with the speeds or replicas of `plan`.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> wrong_processors(Plan("by hand", Costs.from_times([4], 0, 0), 2, ends=(1,), replicas=(3,)))
+    ('there are 3 replicas for 2 processors',)
+    """
     if not (plan.speeds or plan.used or plan.replicas or plan.allreduce):
         return ()
     if (plan.speeds or plan.used) and (plan.replicas or plan.allreduce):
