@@ -175,12 +175,12 @@ def problem_of(task, crew):
     """
     rates, links = [rate * task.unit for rate in crew.rates], task.chain.links or [Fraction(0)] * (len(task.costs) + 1)
     exact = task.costs.unit == "cycles"
-    factor = _factor(task, rates, links) if exact else 1
+    speed_unit = math.lcm(*(speed.denominator for speed in crew.speeds or ()))
+    factor = speed_unit * (_factor(task, rates, links) if exact else 1)
     chain = scaled(task.chain, factor)
     weights = list(accumulate(task.costs.weight_bytes.tolist(), initial=0))
     prefixes = [[w + round(b * rate * factor) for w, b in zip(chain.prefix, weights)] for rate in rates]
     links = [link if link == math.inf else math.ceil(link * factor) for link in links]
-    speed_unit = math.lcm(*(speed.denominator for speed in crew.speeds or ()))
     return Problem(chain, factor, crew, speed_unit, prefixes, links, [cap * factor for cap in leaving(task)])
 
 
@@ -225,9 +225,9 @@ def base(problem, counted):
 
 def _rows_of_speeds(problem, counted):
     speeds = [int(speed * problem.speed_unit) for speed in problem.crew.speeds]
-    P, found = len(speeds), []
+    P, L, found = len(speeds), len(problem.links) - 1, []
     above = list(accumulate(reversed(speeds), initial=0))[::-1]  # above[p - 1]: of processors p..P
-    for n in range(1, P + 1) if counted else [None]:
+    for n in range(1, min(P, L) + 1) if counted else [None]:
         for p in range(P, 0, -1) if n is None else range(P - n + 1, 0, -1):
             state, source, skip = ((p,), (p + 1,), (p + 1,)) if n is None else ((p, n), (p + 1, n - 1), (p + 1, n))
             # Before the first stage any processor may be skipped.
@@ -239,9 +239,9 @@ def _rows_of_speeds(problem, counted):
 
 
 def _rows_of_replicas(problem, counted):
-    P, limit, found = problem.crew.processors, problem.crew.limit, []
+    P, L, limit, found = problem.crew.processors, len(problem.links) - 1, problem.crew.limit, []
     for m in range(1, P + 1):
-        for n in range(-(-m // limit), m + 1) if counted else [None]:
+        for n in range(-(-m // limit), min(m, L) + 1) if counted else [None]:
             groups = [r for r in range(1, min(m, limit) + 1) if n is None or _fits(m - r, n - 1, limit)]
             steps = tuple(Step((m - r,) if n is None else (m - r, n - 1), r, r, -(-m // r), r) for r in groups)
             found.append(Row((m,) if n is None else (m, n), None, steps, m, P - m, True))

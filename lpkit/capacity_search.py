@@ -87,8 +87,8 @@ def _rooms(test, row, spare):
     low = bisect_left(prefix, prefix[-1] - row.above * test.time)
     high = bisect_right(prefix, row.below * test.time + test.lift) - 1
     rooms = {cut: room for cut, room in spare[row.skip].items() if cut <= high} if row.skip else {}
-    for step in row.steps:
-        if spare[step.source]:
+    for step in row.steps if low <= high else ():
+        if spare.get(step.source):
             _widen(test, step, spare[step.source], range(low, high + 1), rooms)
     return rooms
 

@@ -3,7 +3,6 @@
 Source: PipeDream (SOSP 2019), section 3.1, for replicas.
 """
 
-import math
 from fractions import Fraction
 from numbers import Integral
 
@@ -12,8 +11,9 @@ import numpy as np
 from lpkit.chains import python_number
 from lpkit.checks import plain, shown, unknown_name, whole_number
 
-__all__ = ["closed_cuts", "group_limit", "machines", "speeds_of", "together_of"]
+__all__ = ["closed_cuts", "group_limit", "is_speed", "machines", "speeds_of", "together_of"]
 
+SLOWEST, FASTEST = 1e-12, 1e12  # so that the time of no work is longer than floats can tell
 MOST_MACHINES = 1024  # of a search over speeds or replicas, which takes time quadratic in their number
 
 
@@ -93,7 +93,7 @@ def speeds_of(processors, speeds):
     Raises
     ------
     ValueError
-        If there is not one finite number above 0 for each processor.
+        If there is not one number from 1e-12 to 1e12 for each processor.
 
     Examples
     --------
@@ -109,11 +109,23 @@ def speeds_of(processors, speeds):
 
 
 def _speed(value, name):
-    number = python_number(value)
-    if number is None or not 0 < number < math.inf:
-        raise ValueError(f"{name} is {shown(value)}; it must be a finite number above 0")
+    if not is_speed(value):
+        raise ValueError(f"{name} is {shown(value)}; it must be a number from {SLOWEST:g} to {FASTEST:g}, 1 as costed")
     # str of numpy's scalar, before it becomes a float, is its shortest decimal too.
+    number = python_number(value)
     return Fraction(str(value)) if isinstance(number, float) else Fraction(number)
+
+
+def is_speed(value):
+    """Whether `value` is a number that a speed can be.
+
+    Examples
+    --------
+    >>> is_speed(0.5), is_speed(0), is_speed("1"), is_speed(float("nan"))
+    (True, False, False, False)
+    """
+    number = python_number(value)
+    return number is not None and SLOWEST <= number <= FASTEST
 
 
 def group_limit(processors, replicas):

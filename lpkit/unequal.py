@@ -3,6 +3,7 @@
 import numbers
 
 from lpkit.checks import shown
+from lpkit.limits import FASTEST, SLOWEST, is_speed
 
 __all__ = ["only_equal", "parted", "unequal_text", "wrong_processors"]
 
@@ -75,8 +76,8 @@ def wrong_processors(plan):
 
 
 def _wrong_speeds(plan):
-    if bad := [speed for speed in plan.speeds if not _is_number(speed) or not speed > 0]:
-        return (f"a stage has the speed {shown(bad[0])}; it must be a finite number above 0",)
+    if bad := [speed for speed in plan.speeds if not is_speed(speed)]:
+        return (f"a stage has the speed {shown(bad[0])}; it must be a number from {SLOWEST:g} to {FASTEST:g}",)
     rising = all(isinstance(p, numbers.Integral) and a < p for a, p in zip((0, *plan.used), plan.used))
     if not rising or plan.used[-1] > plan.processors:
         return (f"the stages are on processors {shown(plan.used)}; these must rise from 1 to at most {plan.processors}",)
