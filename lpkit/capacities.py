@@ -110,8 +110,8 @@ class Step:
 class Row:
     """The steps that lead to one state, which also has what the state `skip` has, with one processor unused.
 
-    `above` and `below` are the capacities of the processors of the state and of all others; `last` tells whether no
-    processor before those of the state is left to use.
+    `above` and `below` are the capacities of the processors of the state and of all others; `last` tells whether the
+    state may be that of a whole plan.
     """
 
     state: tuple
@@ -201,8 +201,8 @@ def rows(problem, counted):
     --------
     >>> from lpkit.costs import Costs
     >>> from lpkit.search import task_of
-    >>> task = task_of(Costs.from_times([1, 1], 0, 0, unit="cycles"))
-    >>> [(row.state, [step.source for step in row.steps]) for row in rows(problem_of(task, crew_of(2, replicas=2)), False)]
+    >>> problem = problem_of(task_of(Costs.from_times([1, 1], 0, 0, unit="cycles")), crew_of(2, replicas=2))
+    >>> [(row.state, [step.source for step in row.steps]) for row in rows(problem, counted=False)]
     [((1,), [(0,)]), ((2,), [(1,), (0,)])]
     """
     return (_rows_of_speeds if problem.crew.speeds else _rows_of_replicas)(problem, counted)
@@ -228,7 +228,7 @@ def _rows_of_speeds(problem, counted):
     P, L, found = len(speeds), len(problem.links) - 1, []
     above = list(accumulate(reversed(speeds), initial=0))[::-1]  # above[p - 1]: of processors p..P
     for n in range(1, min(P, L) + 1) if counted else [None]:
-        for p in range(P, 0, -1) if n is None else range(P - n + 1, 0, -1):
+        for p in range(P - (n or 1) + 1, 0, -1):
             state, source, skip = ((p,), (p + 1,), (p + 1,)) if n is None else ((p, n), (p + 1, n - 1), (p + 1, n))
             # Before the first stage any processor may be skipped.
             source = base(problem, counted) if n == 1 else source

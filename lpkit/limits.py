@@ -145,5 +145,6 @@ def group_limit(processors, replicas):
         return processors
     number = plain(replicas)
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
-        raise ValueError(f"replicas is {shown(replicas)}; it must be True, or the largest group as a whole number from 1")
+        raise ValueError(f"replicas is {shown(replicas)}; it must be True, or the largest group as a whole number "
+                         "from 1")
     return min(int(number), processors)

@@ -2,8 +2,8 @@
 
 For given cuts the least period is the largest, over runs m..n of stages, of (their work - what may leave the last) over
 their number; so it is one of finitely many fractions with a denominator of at most the number of processors, and a test
-"can it be done within T?" (`lpkit.parametric`) finds the least. Processors of unequal speed and replicated stages have a
-search of their own (`lpkit.capacity_search`).
+"can it be done within T?" (`lpkit.parametric`) finds the least. Processors of unequal speed and replicated stages have
+a search of their own (`lpkit.capacity_search`).
 Source: LayerPipe (ICCAD 2021), section IV, for what may move; PipeDream (SOSP 2019), section 3.1, for the partition
 without moving.
 """
@@ -104,7 +104,8 @@ def optimal(costs, processors, *, threshold=None, granularity=None, residual="co
 
 def straight(costs, processors, *, bandwidth=None, memory=None, together=None, speeds=None, replicas=None):
     """The least-period plan that moves nothing (see `lpkit.partition.pipedream`)."""
-    return _planned("pipedream", costs, processors, dict(bandwidth=bandwidth, memory=memory), together, speeds, replicas)
+    given = dict(bandwidth=bandwidth, memory=memory)
+    return _planned("pipedream", costs, processors, given, together, speeds, replicas)
 
 
 def _planned(name, costs, processors, given, together, speeds, replicas):

@@ -81,7 +81,7 @@ def _reached(chain, period, processors, open_cuts):
 
 
 def scaled(chain, factor):
-    """The chain with all work, not the links, times `factor`.
+    """The chain with its work and all that its options pass on times `factor`; caps of layers and links stay.
 
     Examples
     --------
@@ -90,14 +90,14 @@ def scaled(chain, factor):
     """
     if factor == 1:
         return chain
-    options = [tuple((end, cap * factor, _scaled_grain(grain, factor)) for end, cap, grain in place)
+    options = [tuple((end, cap * factor, grain and _scaled_grain(grain, factor)) for end, cap, grain in place)
                for place in chain.options]
-    columns = {name: [w * factor for w in getattr(chain, name)] for name in ("prefix", "caps", "full")}
+    columns = {"prefix": [w * factor for w in chain.prefix], "full": [c * factor for c in chain.full]}
     return Chain(**(vars(chain) | columns | {"options": options}))
 
 
 def _scaled_grain(grain, factor):
-    return [amount * factor for amount in grain] if isinstance(grain, list) else grain and grain * factor
+    return [amount * factor for amount in grain] if isinstance(grain, list) else grain * factor
 
 
 def _climb(chain, period, processors):

@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def stage_times(self):
-        """Time that each stage takes for a mini-batch: its load, over its speed or with its all-reduce over its replicas."""
+        """Time of each stage for a mini-batch: the load, over the speed, or with the all-reduce over the replicas."""
         if self.speeds:
             return tuple(plain(ratio(load, speed)) for load, speed in zip(self.loads, self.speeds))
         if self.replicas:

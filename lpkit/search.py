@@ -25,7 +25,7 @@ __all__ = ["Task", "by_stage", "caps_by_stage", "denominators", "is_plain", "lea
 
 @dataclass(frozen=True)
 class Task:
-    """What one search needs: costs, deltas that may move, their tiles, the chain and its unit, link times, closed cuts."""
+    """What one search needs: costs, deltas that may move, tiles, the chain and its unit, link times, closed cuts."""
 
     costs: Costs
     may: np.ndarray

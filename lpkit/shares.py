@@ -9,7 +9,6 @@ import numpy as np
 
 from lpkit.chains import split_amount
 from lpkit.plans import plain
-from lpkit.search import caps_by_stage
 
 __all__ = ["movable_work", "moves_of", "snapped"]
 

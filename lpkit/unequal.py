@@ -80,12 +80,14 @@ def _wrong_speeds(plan):
         return (f"a stage has the speed {shown(bad[0])}; it must be a number from {SLOWEST:g} to {FASTEST:g}",)
     rising = all(isinstance(p, numbers.Integral) and a < p for a, p in zip((0, *plan.used), plan.used))
     if not rising or plan.used[-1] > plan.processors:
-        return (f"the stages are on processors {shown(plan.used)}; these must rise from 1 to at most {plan.processors}",)
+        return (f"the stages are on processors {shown(plan.used)}; these must rise from 1 to at most "
+                f"{plan.processors}",)  # fmt: skip
     given = dict(plan.options).get("speeds")
     if given is None:
         return ()
     if not isinstance(given, (list, tuple)) or len(given) != plan.processors:
-        return (f"the option speeds is {shown(given)}; it must hold one number for each of {plan.processors} processors",)
+        return (f"the option speeds is {shown(given)}; it must hold one number for each of {plan.processors} "
+                "processors",)  # fmt: skip
     return tuple(f"stage {k} has the speed {speed}, but processor {p} has {shown(given[p - 1])}"
                  for k, (p, speed) in enumerate(zip(plan.used, plan.speeds), 1) if given[p - 1] != speed)
 
