@@ -1,6 +1,7 @@
 """Layers that stay together, processors of unequal speed and replicated stages, against every plan there is."""
 
 import csv
+import importlib
 import io
 import itertools
 import json
@@ -505,3 +506,12 @@ def test_no_timeline_of_unequal_stages(make):
     with pytest.raises(ValueError, match="a timeline of processors of unequal speed is not made; plan without speeds"):
         make(optimal(FOUR, 2, speeds=[1, 2]))
     assert make(optimal(FOUR, 2, together=[(1, 2)]))
+
+
+def test_torch_runs_no_unequal_stages():
+    nn = pytest.importorskip("torch.nn")
+    split = importlib.import_module("lpkit.interop.torch_layers").split
+    modules = [nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)]
+    for options, what in (({"replicas": 2}, "replicated stages"), ({"speeds": [1, 2]}, "processors of unequal speed")):
+        with pytest.raises(ValueError, match=f"a pipeline of torch of {what} is not made; plan without"):
+            split(modules, optimal(FOUR, 2, **options))
