@@ -10,7 +10,7 @@ from itertools import accumulate, product
 
 import numpy as np
 
-from lpkit.checks import choice, shown, whole_number
+from lpkit.checks import LARGEST_SIZE, choice, shown, whole_number
 from lpkit.parametric import Chain
 
 __all__ = ["chain_of", "check_processors", "granularity_of", "movable", "positive",
@@ -117,7 +117,7 @@ def granularity_of(costs, granularity):
     return [whole_number(t, "granularity", most=MOST_TILES) for t in tiles]
 
 
-def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
+def chain_of(costs, may=None, tiles=None, link_times=None, memory=None, closed=()):
     """The chain in whole units, and how many units make one of the costs' (a Fraction).
 
     Parameters
@@ -129,19 +129,29 @@ def chain_of(costs, may=None, tiles=None, link_times=None, memory=None):
     link_times : list of Fraction, optional
         Time of the link at each cut after layer 1..L-1, in units of the costs.
     memory : number of bytes of a stage, optional
+    closed : set of int, optional
+        Cuts that are not allowed: their links take for ever.
     """
     work, delta, unit = _whole(costs, tiles)
     may = [False] * len(costs) if may is None else may.tolist()
     caps = [d if m else 0 for d, m in zip(delta, may)]
     prefix = list(accumulate(work, initial=0))
     options, full = _options(costs, caps, tiles)
-    links = None if link_times is None else [Fraction(0), *(t * unit for t in link_times), Fraction(0)]
+    links = _links(len(costs), unit, link_times, closed)
     if memory is not None:
         kept = map(sum, zip(costs.weight_bytes.tolist(), costs.input_bytes.tolist()))
         held = list(accumulate(kept, initial=0))
-        memory = (held, math.floor(min(memory, held[-1] * len(costs))))
+        memory = (held, math.floor(min(memory, held[-1] * LARGEST_SIZE)))  # so many versions need no more
     reach = max(place[0][0] - start for start, place in enumerate(options))
     return Chain(prefix, caps, options, full, reach, links, memory), unit
+
+
+def _links(layers, unit, times, closed):
+    """`Chain.links`: in units, infinite at a cut that is closed."""
+    if times is None and not closed:
+        return None
+    links = [Fraction(0), *(t * unit for t in times or [0] * (layers - 1)), Fraction(0)]
+    return [math.inf if cut in closed else link for cut, link in enumerate(links)]
 
 
 def _whole(costs, tiles):

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from lpkit.ratios import at_or_above, below
 
-__all__ = ["Chain", "fewest_stages", "least_period", "partition_within"]
+__all__ = ["Chain", "fewest_stages", "least_period", "least_shift", "partition_within", "passed", "scaled"]
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,31 @@ def fewest_stages(chain, period, processors, open_cuts=None):
 
 def _reached(chain, period, processors, open_cuts):
     """The chain in units of 1 / denominator of `period` with its allowed options, and what `_climb` makes of it."""
-    scaled = _scaled(chain, period.denominator)
+    chain = scaled(chain, period.denominator)
     if open_cuts is not None:
-        options = [tuple(o for o in place if open_cuts[o[0]]) for place in scaled.options]
-        scaled = Chain(**(vars(scaled) | {"options": options}))
-    return scaled, *(_climb_in_memory if chain.memory else _climb)(scaled, period.numerator, processors)
+        options = [tuple(o for o in place if open_cuts[o[0]]) for place in chain.options]
+        chain = Chain(**(vars(chain) | {"options": options}))
+    return chain, *(_climb_in_memory if chain.memory else _climb)(chain, period.numerator, processors)
 
 
-def _scaled(chain, factor):
-    """The chain with all work times `factor`; only chains without tiles meet a factor other than 1."""
+def scaled(chain, factor):
+    """The chain with its work and all that its options pass on times `factor`; caps of layers and links stay.
+
+    Examples
+    --------
+    >>> scaled(Chain([0, 2, 5], [1, 0], [((1, 1, None),), ((2, 0, None),)], [0, 1, 0], 1), 10).prefix
+    [0, 20, 50]
+    """
     if factor == 1:
         return chain
-    options = [tuple((end, cap * factor, grain) for end, cap, grain in place) for place in chain.options]
+    options = [tuple((end, cap * factor, grain and _scaled_grain(grain, factor)) for end, cap, grain in place)
+               for place in chain.options]
     columns = {"prefix": [w * factor for w in chain.prefix], "full": [c * factor for c in chain.full]}
     return Chain(**(vars(chain) | columns | {"options": options}))
+
+
+def _scaled_grain(grain, factor):
+    return [amount * factor for amount in grain] if isinstance(grain, list) else grain * factor
 
 
 def _climb(chain, period, processors):
@@ -136,14 +147,20 @@ def _key(prefix, spare, options, never):
     for end, cap, grain in options:
         room = spare[end]
         if room >= 0:
-            key = prefix[end] - (_passed(cap, room, grain) if grain else room if room < cap else cap)
+            key = prefix[end] - (passed(cap, room, grain) if grain else room if room < cap else cap)
             if key < best:
                 best = key
     return best
 
 
-def _passed(cap, room, grain):
-    """Most work, in whole tiles, that can be passed to a stage with `room`."""
+def passed(cap, room, grain):
+    """Most work, in whole tiles, that can be passed to a stage with `room`.
+
+    Examples
+    --------
+    >>> passed(9, 7, 3), passed(9, 7, [0, 2, 5, 9])
+    (6, 5)
+    """
     if isinstance(grain, int):
         return min(cap, room) // grain * grain
     return grain[bisect_right(grain, room) - 1]
@@ -192,7 +209,7 @@ def _furthest(chain, cut, most, versions):
 
 def _room(chain, cut, end, period, above):
     """Spare time of the stage cut+1..end under a stage with spare time `above`; -1 if it does not fit."""
-    most = [cap if not grain else _passed(cap, above, grain) for cap, grain in _caps(chain, cut, end)]
+    most = [cap if not grain else passed(cap, above, grain) for cap, grain in _caps(chain, cut, end)]
     return max(period - (chain.prefix[end] - chain.prefix[cut]) + min(max(most), above), -1) if most else -1
 
 
@@ -210,7 +227,7 @@ def _descend(chain, period, spare, history):
         room = period - shift
         for end in range(cut + 1, _furthest(chain, cut, room + lift, len(history) + 1) + 1):
             if spare[end] >= 0:
-                shift = _shift(chain, cut, end, max(prefix[end] - prefix[cut] - room, 0), spare[end])
+                shift = least_shift(chain, cut, end, max(prefix[end] - prefix[cut] - room, 0), spare[end])
                 if shift is not None:
                     break
         ends.append(end)
@@ -219,8 +236,15 @@ def _descend(chain, period, spare, history):
     return ends, shifts[:-1]
 
 
-def _shift(chain, cut, end, need, above):
-    """Least work not below `need` that stage cut+1..end can pass to a stage with spare time `above`; None if none."""
+def least_shift(chain, cut, end, need, above):
+    """Least work not below `need` that stage cut+1..end can pass to a stage with spare time `above`; None if none.
+
+    Examples
+    --------
+    >>> chain = Chain([0, 2, 5], [4, 0], [((1, 4, 2),), ((2, 0, None),)], [0, 4, 0], 1)
+    >>> least_shift(chain, 0, 1, 1, 3), least_shift(chain, 0, 1, 3, 3)
+    (2, None)
+    """
     if need > min(chain.full[end], above):
         return None
     found = [_needed(need, grain) if grain else need for cap, grain in _caps(chain, cut, end) if need <= cap]

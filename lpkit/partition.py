@@ -35,10 +35,11 @@ def equal_layers(costs, processors):
     return Plan("equal_layers", costs, processors, tuple(size * k + min(k, more) for k in range(1, processors + 1)))
 
 
-def pipedream(costs, processors, *, bandwidth=None, memory=None):
-    """Plan with the least period that whole layers allow: PipeDream's straight pipeline, exact.
+def pipedream(costs, processors, *, bandwidth=None, memory=None, together=None, speeds=None, replicas=None):
+    """Plan with the least period that whole layers allow: PipeDream's straight pipeline, exact; also its replicas.
 
-    Among the partitions with the least period it takes the fewest stages, then the lowest cuts.
+    Among the partitions with the least period it takes the fewest stages, then the lowest cuts; with `speeds` or
+    `replicas` as `optimal` does.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ def pipedream(costs, processors, *, bandwidth=None, memory=None):
     memory : number of bytes, optional
         Of a stage. The n-th stage from the end holds n versions of its weights and of the inputs of its layers
         (PipeDream's own test counts one version less, so that it passes any plan for the last stage).
+    together, speeds, replicas
+        As in `optimal`; ``replicas=True`` is PipeDream's planner without ``--straight_pipeline``, on a chain.
 
     Raises
     ------
@@ -68,10 +71,8 @@ def pipedream(costs, processors, *, bandwidth=None, memory=None):
     >>> pipedream(chain, 3).ends, pipedream(chain, 3).period, pipedream(chain, 3, bandwidth=2).period
     ((1, 3, 4), 4, 10)
     """
-    processors = check_processors(costs, processors)
-    ends, links = straight(costs, processors, bandwidth, memory)
-    given = (("bandwidth", bandwidth), ("memory", memory))
-    return Plan("pipedream", costs, processors, ends, links=links, options=tuple(o for o in given if o[1] is not None))
+    return straight(costs, processors, bandwidth=bandwidth, memory=memory, together=together, speeds=speeds,
+                    replicas=replicas)  # fmt: skip
 
 
 PLANNERS = {"equal_layers": equal_layers, "pipedream": pipedream, "algorithm1": algorithm1, "optimal": optimal}

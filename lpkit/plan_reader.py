@@ -12,8 +12,9 @@ from lpkit.costs import Costs
 from lpkit.jsonfile import exact, from_exact, read_json
 from lpkit.networks import Network
 from lpkit.optimal import optimal
-from lpkit.planfile import COLUMNS, SCHEMA, certificate_dict, described
+from lpkit.planfile import COLUMNS, SCHEMA, UNEQUAL, certificate_dict, described
 from lpkit.plans import Plan
+from lpkit.unequal import wrong_processors
 
 __all__ = ["check_plan_of", "from_dict", "read_plan"]
 
@@ -73,7 +74,10 @@ def from_dict(document):
         raise ValueError(f"links has {len(links)} entries; give none, or one for each of {len(ends) - 1} boundaries")
     options = tuple((name, _option(value, name)) for name, value in values["options"].items())
     notes = tuple(_text(note, f"notes[{place}]") for place, note in enumerate(values["notes"]))
-    plan = Plan(values["planner"], costs, processors, ends, moved, notes, links=links, options=options)
+    plan = Plan(values["planner"], costs, processors, ends, moved, notes, links=links, options=options,
+                **_unequal(document))
+    if problems := wrong_processors(plan):
+        raise ValueError(f"{problems[0]}; correct it")
     _entry(document, "loads", list)
     _compare(described(plan), document)
     return _certified(plan, _entry(document, "certificate", dict) if document.get("certificate") is not None else None)
@@ -173,10 +177,29 @@ def _time(value, name):
     return time
 
 
+def _unequal(document):
+    """Speeds or replicas of the stages, where the document has them."""
+    readers, found = dict(zip(UNEQUAL, (_time, whole_number, whole_number, _time))), {}
+    for name, read in readers.items():
+        values = _entry(document, name, list) if name in document else []
+        found[name] = tuple(read(value, f"{name}[{place}]") for place, value in enumerate(values))
+    return found
+
+
 def _option(value, name):
-    if value is None or (isinstance(value, str) and "/" not in value):
+    if name == "together":
+        return _runs(value)
+    if value is True or value is None or (isinstance(value, str) and "/" not in value):
         return math.inf if value == "inf" else value
     return [from_exact(v, name) for v in value] if isinstance(value, list) else from_exact(value, name)
+
+
+def _runs(value):
+    """The runs of layers of the option ``together``."""
+    pairs = value if isinstance(value, list) else [value]
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise ValueError(f"together is {shown(value)}; it must be a list of pairs (first, last) of layer numbers")
+    return tuple(tuple(whole_number(end, "a layer of together") for end in pair) for pair in pairs)
 
 
 def _compare(found, stored, where=""):

@@ -14,6 +14,7 @@ __all__ = ["SCHEMA", "certificate_dict", "described", "plan_text", "stage_table"
 
 SCHEMA = "lpkit-plan-2"
 TIMELINES = ("trace.json", "schedule.csv", "timeline.csv")  # endings of what `lpkit.exports` writes
+UNEQUAL = ("speeds", "used", "replicas", "allreduce")  # fields of a plan that most plans do not have
 COLUMNS = ("F", "G", "delta", "weight_bytes", "input_bytes", "output_bytes", "cut_bytes", "first_consumer",
            "shared_input")
 
@@ -26,7 +27,9 @@ def stage_table(plan):
     pandas.DataFrame
         Columns stage, layers (first and last name, or "(none)"), load, fixed (F + G), delta_kept, delta_in, delta_out,
         in the unit of the costs; out_fraction, the part of the moved layers' delta that leaves; mandatory_bytes and
-        additional_bytes (rounded) over the boundary to the next stage (the paper's accounting).
+        additional_bytes (rounded) over the boundary to the next stage (the paper's accounting). Of a plan with speeds
+        also processor, speed and time; of one with replicas replicas, allreduce_time (once in as many mini-batches),
+        allreduce_bytes (of all replicas, for one) and time.
 
     Examples
     --------
@@ -58,8 +61,20 @@ def _stage_row(plan, stage, layers, traffic):
         "delta_kept": _number(work.delta[rows].sum().item() - out), "delta_in": _number(taken),
         "delta_out": _number(out), "out_fraction": float(f"{float(out / whole):.12g}") if whole else 0.0,
         "mandatory_bytes": 0 if last else _number(traffic.mandatory[stage - 1]),
-        "additional_bytes": 0 if last else round(traffic.additional[stage - 1]),
+        "additional_bytes": 0 if last else round(traffic.additional[stage - 1]), **_processor_row(plan, stage, traffic),
     }
+
+
+def _processor_row(plan, stage, traffic):
+    """The columns of a plan whose stages are not one equal processor each."""
+    time = {"time": _number(plan.stage_times[stage - 1])}
+    if plan.speeds:
+        return {"processor": int(plan.used[stage - 1]), "speed": _number(plan.speeds[stage - 1])} | time
+    if plan.replicas:
+        reduce = plan.allreduce[stage - 1] if plan.allreduce else 0
+        return {"replicas": int(plan.replicas[stage - 1]), "allreduce_time": _number(reduce),
+                "allreduce_bytes": round(traffic.allreduce[stage - 1])} | time
+    return {}
 
 
 def _number(value):
@@ -73,7 +88,8 @@ def to_dict(plan):
 
     What the plan is made of (``costs``, ``ends``, ``moved``, ``links``, ``options``, ``certificate``) and ``loads`` are
     exact: a Fraction is text, ``"1/3"``. What follows from it (``period``, ``speedup``, ``total``, ``stages``,
-    ``communication``) is there for programs that only look, as the nearest numbers.
+    ``communication``) is there for programs that only look, as the nearest numbers. ``speeds`` and ``used``, or
+    ``replicas`` and ``allreduce``, are there where the plan has them.
 
     Examples
     --------
@@ -87,10 +103,15 @@ def to_dict(plan):
         "planner": plan.planner, "processors": int(plan.processors), "layers": list(plan.costs.layers),
         "ends": [int(end) for end in plan.ends], **described(plan),
         "moved": [{"layer": int(l), "from": int(s), "to": int(t), "amount": exact(a)} for l, s, t, a in plan.moved],
-        "links": [exact(time) for time in plan.links],
+        "links": [exact(time) for time in plan.links], **_processors(plan),
         "options": {name: _option(value) for name, value in plan.options},
         "certificate": certificate_dict(plan.certificate), "notes": list(plan.notes), "costs": _columns(plan.costs),
     }
+
+
+def _processors(plan):
+    """What the plan says of unequal processors, exact; nothing where they are equal."""
+    return {name: [exact(value) for value in getattr(plan, name)] for name in UNEQUAL if getattr(plan, name)}
 
 
 def described(plan):
@@ -104,13 +125,15 @@ def described(plan):
     [4, 4]
     """
     full = communication(plan, "full")
+    reduced = {"allreduce_bytes": _number(full.total_allreduce)} if plan.replicas else {}
+    times = {"stage_times": [_number(time) for time in plan.stage_times]} if plan.speeds or plan.replicas else {}
     return {
         "loads": [exact(load) for load in plan.loads], "period": _number(plan.period),
-        "speedup": float(plan.speedup), "total": _number(plan.costs.total), "stages": _stage_rows(plan),
+        "speedup": float(plan.speedup), "total": _number(plan.costs.total), "stages": _stage_rows(plan), **times,
         "communication": {
             "mandatory_bytes": _number(full.total_mandatory),
             "additional_bytes_paper": _number(communication(plan).total_additional),
-            "additional_bytes_full": _number(full.total_additional),
+            "additional_bytes_full": _number(full.total_additional), **reduced,
         },
     }
 
@@ -121,9 +144,9 @@ def _columns(costs):
 
 
 def _option(value):
-    """An option of a planner: a number, a name, nothing, or a number for each layer."""
+    """An option of a planner: a number, a name, nothing, or a list of them, such as a number for each layer."""
     value = value.tolist() if isinstance(value, np.ndarray) else value
-    return [exact(v) for v in value] if isinstance(value, (list, tuple)) else exact(value)
+    return [_option(v) for v in value] if isinstance(value, (list, tuple)) else exact(value)
 
 
 def certificate_dict(sure):

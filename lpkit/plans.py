@@ -7,13 +7,14 @@ Source: LayerPipe (ICCAD 2021), section IV and Fig. 5.
 
 import numbers
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 from lpkit.checks import choice, short, shown
 from lpkit.costs import Costs
 from lpkit.orders import plain
+from lpkit.unequal import parted, unequal_text, wrong_processors
 
 __all__ = ["Certificate", "Communication", "Plan", "check_plan", "communication"]
 
@@ -26,14 +27,16 @@ class Certificate:
     ----------
     period : int, Fraction or float
     average_bound : int, Fraction or float
-        All work over the number of processors: no plan is faster.
+        All work over the number of processors, or over the sum of their speeds: no plan is faster.
     saturation_period : int, Fraction or float
-        The best period that any number of processors reaches.
+        The best period that any number of processors reaches; None where their speeds differ or replicas are allowed,
+        as it then depends on what processors are added.
     binding : tuple (a, b, stages) or None
-        Layers a..b meet at most `stages` stages, and cannot be done faster by them. None where no interval of layers
+        Layers a..b meet at most `stages` stages (of the fastest processors there are, or of all replicas allowed), and
+        cannot be done faster by them. With all layers and processors: the average. None where no interval of layers
         proves the period; `verify_optimal` proves it then.
     saturates_at : int
-        Fewest processors that reach `saturation_period`.
+        Fewest processors that reach `saturation_period`; None as that.
     text : str
         The same for people.
     """
@@ -42,7 +45,7 @@ class Certificate:
     average_bound: object
     saturation_period: object
     binding: tuple | None
-    saturates_at: int
+    saturates_at: int | None
     text: str
 
 
@@ -67,6 +70,12 @@ class Plan:
         Time of the link at each boundary, where the planner charged one.
     options : tuple of (name, value)
         Planner options that are not the default; `verify_optimal` reads them.
+    speeds, used : tuple
+        Where processors differ: the speed of the processor of each stage (the time of work is the work over it), and
+        the number of that processor, from 1.
+    replicas, allreduce : tuple
+        Where stages are replicated: the processors of each stage, of which each takes every so-many-th mini-batch, and
+        the time of the all-reduce of its gradients, once in as many mini-batches as replicas.
 
     Examples
     --------
@@ -89,15 +98,20 @@ class Plan:
     certificate: Certificate | None = None
     links: tuple = ()
     options: tuple = ()
+    speeds: tuple = ()
+    used: tuple = ()
+    replicas: tuple = ()
+    allreduce: tuple = ()
 
     def __repr__(self):
         head = f"Plan {short(self.planner)} of {short(self.costs.name)} on {self.processors} processors"
         if problems := check_plan(self):
             return f"{head}\nwith ends {shown(self.ends)}; cannot be run: {problems[0]}"
         stages = " | ".join(f"{s.start}-{s[-1]}" if len(s) > 1 else f"{s.start}" if s else "none" for s in self.stages)
+        stages = short(stages, 200) + short(unequal_text(self), 200)
         moved = f"; delta'' of {', '.join(map(str, sorted({move[0] for move in self.moved})))}" if self.moved else ""
         period = f"{self.period:,}" if isinstance(self.period, int) else f"{float(self.period):.10g}"
-        return (f"{head}\nlayers {short(stages, 200)}{short(moved, 200)}\nperiod {period} {short(self.costs.unit)}, "
+        return (f"{head}\nlayers {stages}{short(moved, 200)}\nperiod {period} {short(self.costs.unit)}, "
                 f"speedup {float(self.speedup):.4g} over one processor")  # fmt: skip
 
     @cached_property
@@ -110,13 +124,23 @@ class Plan:
         return tuple(map(plain, loads))
 
     @property
+    def stage_times(self):
+        """Time of each stage for a mini-batch: the load, over the speed, or with the all-reduce over the replicas."""
+        if self.speeds:
+            return tuple(plain(ratio(load, speed)) for load, speed in zip(self.loads, self.speeds))
+        if self.replicas:
+            loads = zip(self.loads, self.allreduce or (0,) * len(self.loads), self.replicas)
+            return tuple(plain(ratio(load + reduce, count)) for load, reduce, count in loads)
+        return self.loads
+
+    @property
     def period(self):
         """Longest time of a stage or charged link."""
-        return max(self.loads + self.links)
+        return max(self.stage_times + self.links)
 
     @property
     def speedup(self):
-        """Time of one processor over the period; the throughput ratio."""
+        """Time of one processor (of speed 1) over the period; the throughput ratio."""
         return plain(ratio(self.costs.total, self.period)) if self.period else 1
 
     @property
@@ -142,12 +166,16 @@ class Communication:
         Share of the weights that goes with moved delta work: the paper's additional overhead.
     results : tuple
         Share of the result of moved delta work that comes back (accounting ``"full"``).
+    allreduce : tuple
+        Of each replicated stage: what its r replicas together send each other in a ring, ``2 (r - 1) / r`` of its
+        weights for one mini-batch. Empty without replicas.
     """
 
     accounting: str
     mandatory: tuple
     weights: tuple
     results: tuple
+    allreduce: tuple = field(default=(), repr=False)
 
     @property
     def additional(self):
@@ -161,6 +189,10 @@ class Communication:
     @property
     def total_additional(self):
         return plain(sum(self.additional))
+
+    @property
+    def total_allreduce(self):
+        return plain(sum(self.allreduce))
 
 
 def communication(plan, accounting="paper"):
@@ -198,14 +230,18 @@ def communication(plan, accounting="paper"):
             weights[boundary] += share * int(costs.moved_bytes[layer - 1])
         if accounting == "full" and layer > plan.stages[source - 1].start:
             results[source - 1] += share * int(costs.input_bytes[layer - 1])
-    return Communication(accounting, tuple(2 * c for c in cuts), tuple(map(plain, weights)), tuple(map(plain, results)))
+    reduced = [plain(Fraction(2 * (r - 1), r) * _total(costs.weight_bytes[stage.start - 1 : stage.stop - 1]))
+               for r, stage in zip(plan.replicas, plan.stages)]  # fmt: skip
+    return Communication(accounting, tuple(2 * c for c in cuts), tuple(map(plain, weights)), tuple(map(plain, results)),
+                         tuple(reduced))
 
 
 def check_plan(plan):
     """What is wrong with a plan, a sentence each; empty if it may be run.
 
     Checks that the stages cover the layers in order, that moved work is part of the delta of a layer whose output the
-    next stage reads first, that it goes to that stage, and (for cycles) that no work is lost.
+    next stage reads first, that it goes to that stage, and (for cycles) that no work is lost; that speeds or replicas
+    are those of processors that are there, and that layers of the option ``together`` are.
 
     Examples
     --------
@@ -217,10 +253,11 @@ def check_plan(plan):
     """
     problems, costs = [], plan.costs
     ends = plan.ends
-    if unreadable := _wrong_ends(ends, len(costs)) or _unreadable_moves(plan):
+    if unreadable := _wrong_ends(ends, len(costs)) or _unreadable_moves(plan) or wrong_processors(plan):
         return unreadable
     if len(ends) > plan.processors:
         problems.append(f"there are {len(ends)} stages for {plan.processors} processors")
+    problems += parted(plan)
     for layer, source, target, _ in plan.moved:
         problems += _wrong_move(plan, layer, source, target)
     for layer in sorted({move[0] for move in plan.moved}):

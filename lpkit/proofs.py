@@ -2,9 +2,11 @@
 
 import math
 from fractions import Fraction
-from itertools import product
 
+from lpkit.capacities import allreduce_rates
+from lpkit.capacity_proofs import Case, faster_exists, most_passed
 from lpkit.chains import movable, positive
+from lpkit.limits import closed_cuts, group_limit
 from lpkit.plans import check_plan
 
 __all__ = ["verify_optimal"]
@@ -16,7 +18,13 @@ def verify_optimal(plan):
     Tries the largest period below that of `plan` which any plan could have (for float costs: 1e-11 below) with the
     pedestrian form of the dynamic programme: every stage of every length, exact, no windows. A plan that may not be run
     (`check_plan`) is not optimal. A plan of `pipedream` is measured against plans that move nothing, any other
-    against plans that share delta.
+    against plans that share delta. A plan with speeds or replicas is measured against all groups of processors in the
+    order they have, with the speeds or the limit of its options.
+
+    Raises
+    ------
+    ValueError
+        If the plan does not tell the speeds of all processors.
 
     Examples
     --------
@@ -33,15 +41,40 @@ def verify_optimal(plan):
     caps = [d if m and plan.planner != "pipedream" else 0 for d, m in zip(costs.delta.tolist(), may.tolist())]
     tiles = options.get("granularity")
     tiles = None if tiles is None else [int(tiles)] * len(costs) if isinstance(tiles, int) else [int(t) for t in tiles]
-    target = _next_lower(plan, tiles)
+    work, parts = list(map(Fraction, costs.work.tolist())), _parts(costs, caps, tiles)
     rate = positive(options.get("bandwidth", math.inf), "bandwidth", "bytes per unit of time")
     links = [0 if rate == math.inf else 2 * c / rate for c in costs.cut_bytes.tolist()]
-    below = Fraction(plan.period) if costs.unit == "cycles" else target * (1 + Fraction(1, 10**12))
-    shut = {layer for layer, time in enumerate(links, 1) if time >= below}
     stages = [w + i for w, i in zip(costs.weight_bytes.tolist(), costs.input_bytes.tolist())]
     memory = positive(options.get("memory", math.inf), "memory", "bytes")
-    return not _reachable(list(map(Fraction, costs.work.tolist())), _parts(costs, caps, tiles), target,
-                          plan.processors, shut, stages, memory)
+    closed = closed_cuts(options.get("together", ()))
+    if speeds_or_rates := _unequal(plan, options):
+        case = Case(work, parts, links, closed, costs.weight_bytes.tolist(), stages, memory, plan.processors,
+                    *speeds_or_rates)
+        return not faster_exists(case, _barely_below(plan))
+    target = _next_lower(plan, tiles)
+    below = Fraction(plan.period) if costs.unit == "cycles" else target * (1 + Fraction(1, 10**12))
+    shut = closed | {layer for layer, time in enumerate(links, 1) if time >= below}
+    return not _reachable(work, parts, target, plan.processors, shut, stages, memory)
+
+
+def _unequal(plan, options):
+    """Speeds of all processors and rates of their all-reduce, as `Case` has them; None for equal processors."""
+    if plan.speeds:
+        speeds = options.get("speeds", plan.speeds)
+        if len(speeds) != plan.processors:
+            raise ValueError(f"the plan tells the speeds of {len(speeds)} of {plan.processors} processors, so that it "
+                             "cannot be verified; name all of them in its option speeds")
+        return [Fraction(speed) for speed in speeds], (Fraction(0),)
+    if plan.replicas:
+        limit = group_limit(plan.processors, options.get("replicas", True))
+        return None, allreduce_rates(limit, options.get("bandwidth"))
+    return None
+
+
+def _barely_below(plan):
+    """The period, which a faster plan is strictly below; of float costs 1e-11 less, as they are rounded."""
+    period = Fraction(plan.period)
+    return period if plan.costs.unit == "cycles" else period * (1 - Fraction(1, 10**11))
 
 
 def _next_lower(plan, tiles):
@@ -79,20 +112,10 @@ def _reachable(work, parts, period, processors, shut, memories, memory):
                 movers = parts.get(end, ())
                 if load > period + sum(cap for _, cap, _ in movers) or kept * versions > memory:
                     break
-                left = period - load + _passed(movers, start, room)
+                left = period - load + most_passed(movers, start, room)
                 if left >= 0 and start - 1 not in shut:
                     lower[start - 1] = max(left, lower.get(start - 1, left))
         if 0 in lower:
             return True
         spare = lower
     return False
-
-
-def _passed(parts, start, room):
-    """Most work that the deltas of layers from `start` on can pass to a stage with `room`."""
-    parts = [(cap, tiles) for layer, cap, tiles in parts if layer >= start]
-    if all(tiles is None for _, tiles in parts):
-        return min(sum((cap for cap, _ in parts), Fraction(0)), room)
-    choices = product(*(range(tiles + 1) for _, tiles in parts))
-    sums = (sum(n * cap / tiles for n, (cap, tiles) in zip(counts, parts)) for counts in choices)
-    return max(s for s in sums if s <= room)

@@ -7,6 +7,7 @@ import numpy as np
 
 from lpkit.checks import plain, shown, whole_number
 from lpkit.plans import Plan, check_plan
+from lpkit.unequal import only_equal
 
 __all__ = ["counted", "links_of", "runnable"]
 
@@ -14,12 +15,12 @@ MOST_OPERATIONS = 20_000_000
 
 
 def runnable(plan):
-    """`plan`, if it is one whose stages and moved work fit its costs.
+    """`plan`, if it is one whose stages and moved work fit its costs, on equal processors of one stage each.
 
     Raises
     ------
     ValueError
-        If it is not.
+        If it is not. A timeline counts the work of a stage as its time, and has one row for each stage.
 
     Examples
     --------
@@ -34,6 +35,7 @@ def runnable(plan):
         raise ValueError(f"plan is {shown(plan)}; give a Plan, as a planner returns it")
     if problems := check_plan(plan):
         raise ValueError(f"the plan cannot be run: {problems[0]}; choose another planner or mode")
+    only_equal(plan, "a timeline")
     return plan
 
 

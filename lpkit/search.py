@@ -15,15 +15,17 @@ import numpy as np
 
 from lpkit.chains import chain_of, granularity_of, movable, positive
 from lpkit.costs import Costs
+from lpkit.limits import closed_cuts
 from lpkit.parametric import Chain, least_period, partition_within
 from lpkit.ratios import at_or_above, interval_bound
 
-__all__ = ["Task", "by_stage", "caps_by_stage", "denominators", "is_plain", "solved", "task_of", "within"]
+__all__ = ["Task", "by_stage", "caps_by_stage", "denominators", "is_plain", "leaving", "solved", "task_of",
+           "too_little_memory", "within"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one search needs: the costs, the deltas that may move, their tiles, the chain and its unit, link times."""
+    """What one search needs: costs, deltas that may move, tiles, the chain and its unit, link times, closed cuts."""
 
     costs: Costs
     may: np.ndarray
@@ -31,22 +33,25 @@ class Task:
     chain: Chain
     unit: Fraction
     links: list | None
+    closed: frozenset = frozenset()
 
     @cached_property
     def bounds(self):
         """Least period in units of any number of processors, from intervals of layers: ``(period, (a, b))``."""
-        return interval_bound(_work(self), _leaving(self))
+        return interval_bound(_work(self), leaving(self))
 
 
-def task_of(costs, threshold=None, granularity=None, residual="consumer", bandwidth=None, memory=None, still=False):
-    """The `Task` of the options of `optimal`, checked; `still`: no delta moves."""
+def task_of(costs, threshold=None, granularity=None, residual="consumer", bandwidth=None, memory=None, together=(),
+            still=False):  # fmt: skip
+    """The `Task` of the options of `optimal`, checked; `together` as numbers of layers; `still`: no delta moves."""
     tiles, may = granularity_of(costs, granularity), movable(costs, threshold, residual) & (not still)
     links = None
     if bandwidth is not None:
         rate = positive(bandwidth, "bandwidth", "bytes per unit of time")
         links = [Fraction(0) if rate == math.inf else 2 * cut / rate for cut in costs.cut_bytes.tolist()]
     memory = None if memory is None else positive(memory, "memory", "bytes")
-    return Task(costs, may, tiles, *chain_of(costs, may, tiles, links, memory), links)
+    closed = closed_cuts(together)
+    return Task(costs, may, tiles, *chain_of(costs, may, tiles, links, memory, closed), links, closed)
 
 
 def denominators(task, processors):
@@ -61,11 +66,17 @@ def _work(task):
 
 def is_plain(task):
     """Whether each delta may move on its own at the cut after its layer, in any amount, over any link."""
-    return task.chain.reach == 1 and task.tiles is None and task.links is None and task.chain.memory is None
+    return task.chain.reach == 1 and task.tiles is None and task.chain.links is None and task.chain.memory is None
 
 
-def _leaving(task):
-    """For each b the most work of layers up to b that may move to a stage after them: at most one cut's worth."""
+def leaving(task):
+    """For each b the most units of layers up to b that may move to a stage after them: at most one cut's worth.
+
+    Examples
+    --------
+    >>> leaving(task_of(Costs.from_times([1, 1, 1], 0, [0, 4, 2], unit="cycles")))
+    [0, 4, 0]
+    """
     caps, readers = task.chain.caps, task.costs.first_consumer.tolist()
     if task.chain.reach == 1:
         return caps
@@ -84,10 +95,22 @@ def solved(task, processors):
     most = denominators(task, processors)
     found = least_period(task.chain, processors, most, lower, partial(_tightened, task))
     if found is None:
-        raise ValueError(f"no plan of at most {processors} processors keeps every stage within the memory; "
-                         "give more memory or more processors")
+        raise too_little_memory(task, processors)
     # Once more at the least period itself, so that the stages do not depend on the way the search took.
     return found[0], *within(task, found[0], processors)
+
+
+def too_little_memory(task, processors):
+    """The error for a memory that no plan keeps to.
+
+    Examples
+    --------
+    >>> print(too_little_memory(task_of(Costs.from_times([1, 1, 1], 0, 0)), 2))
+    no plan of at most 2 processors keeps every stage within the memory; give more memory or more processors
+    """
+    fewer = ", or keep fewer layers together" if task.closed else ""
+    return ValueError(f"no plan of at most {processors} processors keeps every stage within the memory; "
+                      f"give more memory or more processors{fewer}")  # fmt: skip
 
 
 def within(task, period, processors, find=partition_within):

@@ -13,6 +13,7 @@ import numpy as np
 
 from lpkit.checks import not_installed, shown
 from lpkit.plans import Plan, check_plan
+from lpkit.unequal import only_equal
 
 __all__ = ["TESTED", "ModuleLayer", "module_layers", "needs_tested_torch", "needs_torch", "split"]
 
@@ -163,6 +164,7 @@ def split(modules, plan):
         raise ValueError(f"plan is {shown(plan)}; give a Plan, as a planner returns it")
     if problems := check_plan(plan):
         raise ValueError(f"the plan cannot be run: {problems[0]}; choose another planner or mode")
+    only_equal(plan, "a pipeline of torch")
     layers = module_layers(modules)
     _check_chain(plan)
     _check_sizes(plan, layers)
