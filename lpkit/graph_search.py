@@ -9,6 +9,7 @@ behind it: a `Door`. What counts is the largest room, the work that the stages a
 More room above never hurts below, nor do fewer stages above, so the largest room with the fewest stages is enough.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -109,12 +110,12 @@ class GraphTask:
 
         It raises OverflowError once it has found more than `most` of them in all.
         """
-        left = most
+        left, longest = most, math.floor(period)
 
         @cache
         def lowers_of(place):
             nonlocal left
-            found, todo, least = {place}, [place], self.done[place] - self.lift[place] - period
+            found, todo, least = {place}, [place], self.done[place] - self.lift[place] - longest
             for upper in todo:  # the list grows while it is read
                 new = [low for low in self.lattice.lower[upper] if low not in found and self.done[low] >= least]
                 found.update(new)
@@ -169,45 +170,59 @@ def _traced(sets, levels, door):
 
 
 class _Climb:
-    """One test of a period: the largest useful room met at each door so far."""
+    """One test of a period: the largest useful room met at each door so far, with the fewest stages."""
 
     def __init__(self, task, period, processors, open_cuts):
         self.task, self.processors, self.scale, self.period = task, processors, period.denominator, period.numerator
         self.done = [units * self.scale for units in task.done]
         self.lift = [units * self.scale for units in task.lift]
-        self.open_cuts = open_cuts or [True] * len(task.lattice)
+        # A cut that no plan may use is shut from the start, one where nothing can become better from then on.
+        self.shut = [not open for open in open_cuts] if open_cuts else [False] * len(task.lattice)
         self.best = {}
 
     def level(self, above, lowers, stages):
         """Doors that one more stage below those of `above` reaches with more room than before: ``{door: (room, above)}``."""
         found = {}
+        left = (self.processors - stages) * self.period
         for upper, (room, _) in above.items():
-            for low, spare in self._stages(upper, room, lowers(upper.downset), stages):
-                stage = self.task.lattice.sets[upper.downset] & ~self.task.lattice.sets[low]
-                for door in self.task.doors[low]:
-                    useful = min(spare, door.full * self.scale)
-                    if (door.first & stage or not door.movers) and useful > self.best.get(door, -1):
-                        self.best[door] = useful
-                        found[door] = (useful, upper)
+            lows = lowers(upper.downset) if stages < self.processors else (0,)  # no stage is left below the last
+            for low, spare in self._stages(upper, room, lows, left):
+                if self._holds(upper.downset, low, stages):
+                    self._enter(low, spare, upper, found)
         return found
 
-    def _stages(self, upper, room, lows, stages):
+    def _stages(self, upper, room, lows, left):
         """Places of the cuts below `upper` that a stage can begin behind, with what it can take from the stage below."""
-        task, sets, most = self.task, self.task.lattice.sets, min(room, upper.full * self.scale)
-        left = (self.processors - stages) * self.period
+        sets, done, lift, scale = self.task.lattice.sets, self.done, self.lift, self.scale
+        most = min(room, upper.full * scale)
+        base = self.period - done[upper.downset]
         for low in lows:
-            spare = self.period - self.done[upper.downset] + self.done[low]
+            spare = base + done[low]
             if spare + most < 0:
                 return
-            if upper.movers and most:
-                passed = sum(cap for mask, cap in upper.movers if mask & ~sets[low]) * self.scale
-                spare += min(passed, room)
-            fits = spare >= 0 and self.done[low] - min(spare, self.lift[low]) <= left
-            if fits and self.open_cuts[low] and self._holds(upper.downset, low, stages):
+            if self.shut[low]:
+                continue
+            if most:
+                spare += min(room, scale * sum(cap for mask, cap in upper.movers if mask & ~sets[low]))
+            if spare >= 0 and done[low] - min(spare, lift[low]) <= left:
                 yield low, spare
 
     def _holds(self, upper, low, versions):
+        """Whether a stage keeps within the memory."""
         if self.task.memory is None:
             return True
         kept, limit = self.task.memory
         return (kept[upper] - kept[low]) * versions <= limit
+
+    def _enter(self, low, spare, upper, found):
+        """Keep what the stage from `low` up to `upper` offers to the doors of `low`."""
+        stage = self.task.lattice.sets[upper.downset] & ~self.task.lattice.sets[low]
+        shut = True
+        for door in self.task.doors[low]:
+            full, best = door.full * self.scale, self.best.get(door, -1)
+            useful = min(spare, full)
+            if useful > best and (not door.movers or door.first & stage):
+                self.best[door] = best = useful
+                found[door] = (useful, upper)
+            shut = shut and best == full
+        self.shut[low] = shut

@@ -23,7 +23,7 @@ from lpkit.search import denominators, solved, task_of
 
 __all__ = ["optimal_graph"]
 
-MOST_STAGES = 1_000_000  # pairs of downsets that a search looks at, some seconds' work
+MOST_STAGES = 400_000  # pairs of downsets that a search looks at: about ten seconds
 
 
 def optimal_graph(graph, processors, *, threshold=None, residual="consumer", bandwidth=None, memory=None,

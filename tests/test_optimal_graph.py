@@ -1,22 +1,35 @@
 """Plans over all orders of a graph of layers, against brute force over orders and cuts that shares nothing with them."""
 
 import itertools
-import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lpkit import optimal_graph as module
+import lpkit.optimal_graph as module
 from lpkit.costs import Costs
 from lpkit.costs import costs as costs_of
 from lpkit.downsets import lattice
+from lpkit.interop.pipedream import PROFILES, read_profile
+from lpkit.interop.pipedream_graph import profile_layers
+from lpkit.interop.pipedream_states import straight_pipeline
 from lpkit.layer_graph import LayerGraph, layer_graph
-from lpkit.networks import NETWORKS, network
+from lpkit.networks import Network, network
 from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import check_plan, optimal, verify_optimal
+from lpkit.planfile import write_plan
+from lpkit.plan_reader import read_plan
 
 PATH = [(1, 2), (2, 3), (3, 4)]
+
+
+def two_branches():
+    """A stem, two branches of two layers each, and a head."""
+    names = ["stem", "a1", "a2", "b1", "b2", "head"]
+    costs = Costs.from_times([1, 6, 2, 1, 2, 4], 0, 0, names, unit="cycles", output_bytes=10)
+    return LayerGraph.from_edges(costs, [(1, 2), (2, 3), (1, 4), (4, 5), (3, 6), (5, 6)])
 
 
 def random_graph(rng, most_layers=6):
@@ -109,15 +122,263 @@ def some_options(rng):
 def test_no_order_and_no_cuts_are_better(seed):
     rng = np.random.default_rng(seed)
     for _ in range(50):
-        costs, edges = random_graph(rng)
+        costs, edges = random_graph(rng, most_layers=7 if rng.random() < 0.1 else 6)
         processors, options = int(rng.integers(1, min(len(costs), 4) + 1)), some_options(rng)
         best = brute_force(costs, edges, processors, **options)
         graph = LayerGraph.from_edges(costs, edges)
         if best is None:
-            with pytest.raises(ValueError, match="keeps every stage within the memory, in any order"):
+            with pytest.raises(ValueError, match="keeps every stage within the memory, in any order of the layers"):
                 optimal_graph(graph, processors, **options)
             continue
         plan = optimal_graph(graph, processors, **options)
-        assert plan.period == best
+        assert plan.period == plan.certificate.period == best
         assert check_plan(plan) == () and verify_optimal(plan)
-        assert plan.certificate.period == best and "over all" in plan.certificate.text
+
+
+def test_the_certificate_says_what_more_processors_reach():
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        costs, edges = random_graph(rng, most_layers=5)
+        options = some_options(rng) | {"memory": None}
+        sure = optimal_graph(LayerGraph.from_edges(costs, edges), 1, **options).certificate
+        periods = [brute_force(costs, edges, P, **options) for P in range(1, len(costs) + 1)]
+        assert sure.saturation_period == periods[-1]
+        assert sure.saturates_at == 1 + periods.index(periods[-1])
+
+
+def test_float_costs_come_within_their_rounding():
+    rng = np.random.default_rng(12)
+    for _ in range(60):
+        costs, edges = random_graph(rng)
+        exact = LayerGraph.from_edges(costs, edges)
+        third = replace(costs, F=costs.F / 3, G=costs.G / 3, delta=costs.delta / 3, unit="s")
+        plan = optimal_graph(LayerGraph.from_edges(third, edges), 2)
+        assert plan.period == pytest.approx(float(optimal_graph(exact, 2).period) / 3, rel=1e-12)
+
+
+def test_some_of_the_random_graphs_are_better_in_another_order():
+    rng, better = np.random.default_rng(0), 0
+    for _ in range(50):
+        graph = LayerGraph.from_edges(*random_graph(rng))
+        plan, given = optimal_graph(graph, 2), optimal(graph.costs, 2)
+        assert plan.period <= given.period
+        assert (plan.costs.layers == graph.costs.layers) == (plan.period == given.period)
+        better += plan.period < given.period
+    assert better > 5
+
+
+def test_two_branches_that_the_given_order_cuts_badly():
+    graph = two_branches()
+    assert optimal(graph.costs, 2).loads == (7, 9)
+    plan = optimal_graph(graph, 2)
+    assert plan.costs.layers == ("stem", "a1", "b1", "a2", "b2", "head")
+    assert plan.loads == (8, 8)
+    assert plan.costs.cut_bytes.tolist() == [10, 20, 20, 20, 20]
+    assert plan.costs.first_consumer.tolist() == [2, 4, 5, 6, 6, 7]
+    assert plan.certificate.binding == (1, 6, 2)
+    assert plan.certificate.text == (
+        "optimal over all 11 downsets: no order of the layers on 2 processors beats 8 cycles: that is all work divided "
+        "evenly; from 3 processors on nothing helps (6 cycles)")
+
+
+def test_deltas_of_two_branches_move_together_to_the_stage_that_reads_their_sum():
+    costs = Costs.from_times([2, 1, 1, 9], 0, [0, 4, 4, 0], unit="cycles")
+    plan = optimal_graph(LayerGraph.from_edges(costs, [(1, 2), (1, 3), (2, 4), (3, 4)]), 2)
+    assert plan.period == Fraction(21, 2)
+    later = optimal_graph(LayerGraph.from_edges(replace(costs, F=[2, 1, 1, 0]), [(1, 2), (1, 3), (2, 4), (3, 4)]), 2)
+    assert later.loads == (6, 6) and sum(move[3] for move in later.moved) == 6
+    assert {move[0] for move in later.moved} == {2, 3}
+
+
+def test_a_delta_whose_input_is_shared_stays_under_the_stricter_policy():
+    costs = Costs.from_times([2, 1, 1, 0], 0, [0, 4, 4, 0], unit="cycles")
+    graph = LayerGraph.from_edges(costs, [(1, 2), (1, 3), (2, 4), (3, 4)])
+    assert graph.costs.shared_input.tolist() == [False, True, True, False]
+    strict = optimal_graph(graph, 2, residual="sum_site")
+    assert strict.period == 7 and strict.moved == ()
+    assert strict.options == (("residual", "sum_site"),)
+
+
+def test_skip_tensors_count_at_the_cut_that_they_cross():
+    costs = Costs.from_times([3, 3, 1, 1, 4], 0, 0, unit="cycles", output_bytes=[8, 1, 1, 1, 1])
+    graph = LayerGraph.from_edges(costs, [(1, 2), (1, 3), (2, 4), (3, 5), (4, 5)])
+    assert graph.costs.cut_bytes.tolist() == [8, 9, 2, 2]
+    assert optimal_graph(graph, 2).period == 6
+    plan = optimal_graph(graph, 2, bandwidth=1)  # the cut 1 2 | 3 4 5 has 9 bytes each way, 1 2 3 | 4 5 has 2
+    assert plan.period == 7 and plan.links == (4,)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg16", "mobilenet_v1"])
+def test_a_chain_has_one_order(name):
+    net = network(name)
+    graph = layer_graph(net, costs_of(net))
+    assert len(lattice(graph.before, 100)) == len(graph) + 1
+    for processors in (2, 5, len(graph)):
+        plan, given = optimal_graph(graph, processors), optimal(graph.costs, processors)
+        assert (plan.ends, plan.moved, plan.period) == (given.ends, given.moved, given.period)
+        told = (plan.certificate.saturation_period, plan.certificate.saturates_at)
+        assert told == (given.certificate.saturation_period, given.certificate.saturates_at)
+
+
+def test_the_order_in_which_the_layers_are_given_does_not_matter():
+    rng = np.random.default_rng(13)
+    for _ in range(30):
+        costs, edges = random_graph(rng)
+        graph = LayerGraph.from_edges(costs, edges)
+        periods = set()
+        for order in itertools.islice(orders(len(costs), edges), 0, None, 7):
+            place = {layer: n for n, layer in enumerate(order, 1)}
+            renamed = LayerGraph.from_edges(graph.reordered(order), [(place[a], place[b]) for a, b in edges])
+            periods.add(optimal_graph(renamed, min(3, len(costs)), bandwidth=5).period)
+        assert len(periods) == 1
+
+
+def test_a_graph_that_is_too_wide_is_planned_in_the_given_order(monkeypatch):
+    graph = two_branches()
+    plan = optimal_graph(graph, 2, most_states=10)
+    assert plan.loads == (7, 9) and plan.planner == "optimal_graph" and verify_optimal(plan)
+    assert plan.certificate.text.startswith(
+        "in the given order of the layers (their graph has more than 10 downsets): optimal: no plan of 2 processors")
+    assert optimal_graph(graph, 2, most_states=11).loads == (8, 8)
+    monkeypatch.setattr(module, "MOST_STAGES", 3)
+    plan = optimal_graph(graph, 2)
+    assert plan.loads == (7, 9)
+    assert plan.certificate.text.startswith("in the given order of the layers (their graph has more than 3 stages): ")
+
+
+def test_many_branches_do_not_take_for_ever():
+    wide = Costs.from_times([1] * 60, 0, 0, unit="cycles")
+    assert optimal_graph(LayerGraph.from_edges(wide, []), 4).certificate.text.startswith("in the given order")
+
+
+def test_a_plan_over_all_orders_can_be_written_and_read(tmp_path):
+    plan = optimal_graph(two_branches(), 2)
+    again = read_plan(write_plan(plan, tmp_path / "plan.json"))
+    assert (again.ends, again.loads, again.costs.layers) == (plan.ends, plan.loads, plan.costs.layers)
+
+
+@pytest.mark.parametrize("given, told", [
+    ([(1, 2), (3, 1)], "edge 3 -> 1 leads back; list the layers so that each comes after all it reads"),
+    ([(2, 2)], "edge 2 -> 2 leads back"),
+    ([(1, 9)], "layer of an edge is 9; it must be"),
+    ([(0, 1)], "layer of an edge is 0; it must be"),
+    ([5], "edge is 5; it must be two layers from 1 to 4, as in"),
+])  # fmt: skip
+def test_edges_that_are_none(given, told):
+    with pytest.raises(ValueError, match=told):
+        LayerGraph.from_edges(Costs.from_times([1, 1, 1, 1], 0, 0, unit="cycles"), given)
+
+
+@pytest.mark.parametrize("order, told", [
+    ([1, 3, 2, 4], "order has layer 3 before layer 2, which must come first"),
+    ([1, 2, 3], "it must hold each layer from 1 to 4 once"),
+    ([1, 2, 2, 4], "it must hold each layer from 1 to 4 once"),
+    ([0, 1, 2, 3], "layer of the order is 0"),
+])  # fmt: skip
+def test_orders_that_are_none(order, told):
+    graph = LayerGraph.from_edges(Costs.from_times([1, 1, 1, 1], 0, 0, unit="cycles"), PATH)
+    with pytest.raises(ValueError, match=told):
+        graph.reordered(order)
+
+
+def test_arguments_that_are_none():
+    graph = two_branches()
+    with pytest.raises(ValueError, match="it must be a LayerGraph, from layer_graph or LayerGraph.from_edges"):
+        optimal_graph(graph.costs, 2)
+    with pytest.raises(ValueError, match="processors is 7, but there are only 6 layers"):
+        optimal_graph(graph, 7)
+    with pytest.raises(ValueError, match="most_states is 0"):
+        optimal_graph(graph, 2, most_states=0)
+    with pytest.raises(ValueError, match="residual"):
+        optimal_graph(graph, 2, residual="none")
+
+
+def test_a_plain_chain_of_edges_is_the_chain():
+    costs = Costs.from_times([1, 2, 3, 4], 0, 1, unit="cycles", output_bytes=[7, 5, 3, 1])
+    graph = LayerGraph.from_edges(costs, PATH)
+    for name in ("cut_bytes", "first_consumer", "shared_input"):
+        assert getattr(graph.costs, name).tolist() == getattr(costs, name).tolist()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "unet", "mobilenet_v1", "bert_base"])
+@pytest.mark.parametrize("layers", ["all", "convolutions", "main_path"])
+def test_a_network_in_its_own_order_has_its_own_costs(name, layers):
+    net = network(name)
+    if name == "bert_base" and layers != "all":
+        pytest.skip("it has no convolutions")
+    costs = costs_of(net, layers=layers, bytes_per_element=0.5, batch=3)
+    same = layer_graph(net, costs).reordered(range(1, len(costs) + 1))
+    for column in ("cut_bytes", "first_consumer", "shared_input"):
+        assert getattr(same, column).tolist() == getattr(costs, column).tolist()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "bert_base", "unet"])
+def test_another_order_has_the_costs_of_the_network_written_in_it(name):
+    net = network(name)
+    graph, rng = layer_graph(net, costs_of(net)), np.random.default_rng(3)
+    different = 0
+    for _ in range(5):
+        nodes = shuffled(net.nodes, rng)
+        other = costs_of(Network(net.name, net.input_shape, nodes))
+        mine = graph.reordered([graph.costs.layers.index(layer) + 1 for layer in other.layers])
+        different += other.layers != graph.costs.layers
+        for column in ("F", "G", "delta", "cut_bytes", "first_consumer", "shared_input", "moved_bytes"):
+            assert getattr(mine, column).tolist() == getattr(other, column).tolist()
+    assert different or name == "unet"
+
+
+def shuffled(nodes, rng):
+    """The nodes in another order in which each comes after all it reads."""
+    left, order, done = list(nodes), [], {"input"}
+    while left:
+        ready = [node for node in left if done >= set(node.inputs)]
+        node = ready[rng.integers(len(ready))]
+        left.remove(node)
+        order.append(node)
+        done.add(node.name)
+    return tuple(order)
+
+
+def test_costs_of_another_network_are_refused():
+    for costs in (costs_of("vgg16"), costs_of("resnet18", layers="convolutions")):
+        with pytest.raises(ValueError, match="are not those of network 'vgg13'; give costs that were made from it"):
+            layer_graph(network("vgg13"), costs)
+    small = costs_of("resnet18")
+    wrong = replace(small, cut_bytes=small.cut_bytes + 1)
+    with pytest.raises(ValueError, match="are not those of network 'resnet18'"):
+        layer_graph(network("resnet18"), wrong)
+
+
+def test_bytes_across_a_downset_are_those_of_a_cut_after_it():
+    net = network("resnet18")
+    graph = layer_graph(net, costs_of(net))
+    cuts = [graph.crossing((1 << layer) - 1) for layer in range(1, len(graph))]
+    assert cuts == graph.costs.cut_bytes.tolist()
+
+
+@pytest.mark.parametrize("name, downsets", [("resnet50", 241), ("resnet101", 411)])
+def test_without_moving_it_is_the_planner_of_pipedream_over_its_states(name, downsets):
+    profile = read_profile(name)
+    graph = profile_layers(profile, granularity="nodes", split_backward=0)
+    assert len(lattice(graph.before, 1000)) == downsets  # those that PipeDream's optimizer finds, and the empty one
+    for processors in (2, 8, 13):
+        assert optimal_graph(graph, processors).period == pytest.approx(straight_pipeline(profile, processors)[0])
+
+
+@pytest.mark.parametrize("granularity", ["fused", "nodes"])
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_in_its_own_order_has_its_own_costs(name, granularity):
+    graph = profile_layers(read_profile(name), granularity=granularity)
+    same = graph.reordered(range(1, len(graph) + 1))
+    for column in ("cut_bytes", "first_consumer", "shared_input"):
+        assert getattr(same, column).tolist() == getattr(graph.costs, column).tolist()
+
+
+def test_branches_of_inception_gain_from_another_order():
+    onnx = pytest.importorskip("onnx")
+    from lpkit.interop.onnx import read_onnx
+
+    net = read_onnx(Path(onnx.__file__).parent / "backend/test/data/light/light_inception_v1.onnx")
+    graph = layer_graph(net, costs_of(net))
+    assert len(lattice(graph.before, 1000)) == 9 * 35 + 5
+    assert (optimal(graph.costs, 2).period, optimal_graph(graph, 2).period) == (77156218, 73022936)

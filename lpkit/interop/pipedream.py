@@ -21,7 +21,7 @@ from lpkit.chains import python_number
 from lpkit.checks import choice, read_text, shown, unknown_name, write_atomically
 from lpkit.costs import Costs
 
-__all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_costs", "without_inputs",
+__all__ = ["Graph", "Operation", "PROFILES", "layer_homes", "read_graph", "read_profile", "to_costs", "without_inputs",
            "whole_graph", "write_profile"]
 
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
@@ -276,7 +276,7 @@ def to_costs(graph, *, granularity="fused", split_backward="half", first_layer_d
     choice(granularity, "granularity", ("fused", "nodes"))
     share = _delta_of(split_backward)
     operations = whole_graph(graph)
-    home, heads = _layers(operations, granularity)
+    home, heads = layer_homes(operations, granularity)
     forward, backward, delta = (np.zeros(len(heads)) for _ in range(3))
     weights = [0] * len(heads)
     for o in operations:
@@ -319,7 +319,7 @@ def _leads(operation):
     return operation.parameters > 0 and not operation.operation.startswith("BatchNorm")
 
 
-def _layers(operations, granularity):
+def layer_homes(operations, granularity):
     """Layer (from 0) of each id, and the operation that names each layer.
 
     An operation that starts no layer goes with the latest layer among its inputs, or with the first.
