@@ -14,7 +14,7 @@ __all__ = ["Lattice", "lattice"]
 
 @dataclass(frozen=True)
 class Lattice:
-    """Downsets as whole numbers whose bit l - 1 stands for layer l, small ones first: the first is empty, the last full.
+    """Downsets, small ones first (the first is empty, the last full), with bit l - 1 of each for layer l.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ def lattice(before, most):
     level = {0: (sum(1 << layer for layer, mask in enumerate(before) if not mask), [])}
     found = {}
     while level:
-        start = len(found)
-        found |= dict(sorted(level.items()))
+        start, level = len(found), dict(sorted(level.items()))
+        found.update(level)
         if len(found) > most:
             return None
-        level = _next_level(before, after, list(found.items())[start:], start)
+        level = _next_level(before, after, level, start)
     return Lattice(tuple(found), tuple(ready for ready, _ in found.values()),
                    tuple(tuple(lower) for _, lower in found.values()))
 
@@ -63,7 +63,7 @@ def lattice(before, most):
 def _next_level(before, after, level, start):
     """The downsets of one more layer than those of `level`, whose places begin at `start`."""
     above = {}
-    for place, (downset, (ready, _)) in enumerate(level, start):
+    for place, (downset, (ready, _)) in enumerate(level.items(), start):
         for layer in members(ready):
             larger = downset | 1 << layer
             if larger not in above:

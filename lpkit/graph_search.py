@@ -2,9 +2,9 @@
 
 It runs from the whole graph down, a stage at a time. What a stage may pass up depends on the layer that the next stage
 begins with (a delta moves to the stage that begins with its first reader), so a state is a downset and who begins
-behind it: a `Door`. What counts is the largest room, the work that the stages above can still take over::
+behind it: a `Cut`. What counts is the largest room, the work that the stages above can still take over::
 
-    room(door of I) = max over J, door of J of  T - W(J - I) + min(delta that may pass the door of J, room(door of J)).
+    room(cut of I) = max over J, cut of J of  T - W(J - I) + min(delta that may pass the cut of J, room(cut of J)).
 
 More room above never hurts below, nor do fewer stages above, so the largest room with the fewest stages is enough.
 """
@@ -16,11 +16,11 @@ from functools import cache, cached_property
 from lpkit.downsets import Lattice
 from lpkit.layer_graph import members
 
-__all__ = ["Door", "GraphTask", "stages_within"]
+__all__ = ["Cut", "GraphTask", "stages_within"]
 
 
 @dataclass(frozen=True, eq=False)
-class Door:
+class Cut:
     """A cut after a downset, and who begins behind it.
 
     Attributes
@@ -79,15 +79,15 @@ class GraphTask:
         return sums
 
     @cached_property
-    def doors(self):
-        """The doors of each downset; the first of each lets nothing pass, whoever begins behind it."""
+    def cuts(self):
+        """The cuts of each downset; the first of each lets nothing pass, whoever begins behind it."""
         sources = [0] * len(self.work)
         for layer, (cap, read) in enumerate(zip(self.caps, self.readers)):
             for reader in members(read if cap else 0):
                 sources[reader] |= 1 << layer
-        return [self._doors_of(place, sources) for place in range(len(self.lattice))]
+        return [self._cuts_of(place, sources) for place in range(len(self.lattice))]
 
-    def _doors_of(self, place, sources):
+    def _cuts_of(self, place, sources):
         downset, ready = self.lattice.sets[place], self.lattice.ready[place]
         groups = {0: ready}
         for layer in members(ready):
@@ -98,12 +98,12 @@ class GraphTask:
 
     def _door(self, place, movers, first):
         units = tuple((1 << m, self.caps[m]) for m in members(movers))
-        return Door(place, units, first, sum(cap for _, cap in units))
+        return Cut(place, units, first, sum(cap for _, cap in units))
 
     @cached_property
     def lift(self):
-        """Most units that pass any door of each downset."""
-        return [max(door.full for door in doors) for doors in self.doors]
+        """Most units that pass any cut of each downset."""
+        return [max(cut.full for cut in cuts) for cuts in self.cuts]
 
     def lowers(self, period, most):
         """A function of a downset's place: those that a stage up to it within `period` may begin behind, largest first.
@@ -147,30 +147,39 @@ def stages_within(task, period, processors, lowers, open_cuts=None):
     -------
     list of (int, int) or None
         For each stage from the input on its layers and those of which any may begin it.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from lpkit.downsets import lattice
+    >>> fork = lattice([0b000, 0b001, 0b001], 10)  # layers 2 and 3 come after layer 1
+    >>> task = GraphTask(fork, readers=(0b110, 0, 0), work=[2, 3, 1], caps=[0, 0, 0])
+    >>> [bin(layers) for layers, _ in stages_within(task, Fraction(3), 2, task.lowers(3, 100))]
+    ['0b101', '0b10']
     """
     climb = _Climb(task, period, processors, open_cuts)
-    top = Door(len(task.lattice) - 1, (), 0, 0)
+    top = Cut(len(task.lattice) - 1, (), 0, 0)
     levels = [{top: (0, None)}]
     while levels[-1] and len(levels) <= processors:
         level = climb.level(levels[-1], lowers, len(levels))
         levels.append(level)
-        if start := next((door for door in level if door.downset == 0), None):
+        if start := next((cut for cut in level if cut.downset == 0), None):
             return _traced(task.lattice.sets, levels, start)
     return None
 
 
-def _traced(sets, levels, door):
+def _traced(sets, levels, cut):
     """Layers of each stage and those that may begin it, from the input on."""
     stages = []
     for level in reversed(levels[1:]):
-        above = level[door][1]
-        stages.append((sets[above.downset] & ~sets[door.downset], door.first))
-        door = above
+        above = level[cut][1]
+        stages.append((sets[above.downset] & ~sets[cut.downset], cut.first))
+        cut = above
     return stages
 
 
 class _Climb:
-    """One test of a period: the largest useful room met at each door so far, with the fewest stages."""
+    """One test of a period: the largest useful room met at each cut so far, with the fewest stages."""
 
     def __init__(self, task, period, processors, open_cuts):
         self.task, self.processors, self.scale, self.period = task, processors, period.denominator, period.numerator
@@ -181,18 +190,21 @@ class _Climb:
         self.best = {}
 
     def level(self, above, lowers, stages):
-        """Doors that one more stage below those of `above` reaches with more room than before: ``{door: (room, above)}``."""
+        """Cuts that one more stage, below those of `above`, reaches with more room: ``{cut: (room, cut above)}``."""
         found = {}
-        left = (self.processors - stages) * self.period
+        left = self.processors - stages
         for upper, (room, _) in above.items():
-            lows = lowers(upper.downset) if stages < self.processors else (0,)  # no stage is left below the last
-            for low, spare in self._stages(upper, room, lows, left):
+            lows = lowers(upper.downset) if left else (0,)  # the last stage begins with the first layer
+            for low, spare in self._stages(upper, room, lows, left * self.period):
                 if self._holds(upper.downset, low, stages):
                     self._enter(low, spare, upper, found)
         return found
 
     def _stages(self, upper, room, lows, left):
-        """Places of the cuts below `upper` that a stage can begin behind, with what it can take from the stage below."""
+        """Places of `lows` that a stage up to `upper` can begin behind, with the work it can take from the stage below.
+
+        `left` is the time of the stages that are left below it.
+        """
         sets, done, lift, scale = self.task.lattice.sets, self.done, self.lift, self.scale
         most = min(room, upper.full * scale)
         base = self.period - done[upper.downset]
@@ -215,14 +227,14 @@ class _Climb:
         return (kept[upper] - kept[low]) * versions <= limit
 
     def _enter(self, low, spare, upper, found):
-        """Keep what the stage from `low` up to `upper` offers to the doors of `low`."""
+        """Keep what the stage from `low` up to `upper` offers to the cuts of `low`."""
         stage = self.task.lattice.sets[upper.downset] & ~self.task.lattice.sets[low]
         shut = True
-        for door in self.task.doors[low]:
-            full, best = door.full * self.scale, self.best.get(door, -1)
+        for cut in self.task.cuts[low]:
+            full, best = cut.full * self.scale, self.best.get(cut, -1)
             useful = min(spare, full)
-            if useful > best and (not door.movers or door.first & stage):
-                self.best[door] = best = useful
-                found[door] = (useful, upper)
+            if useful > best and (not cut.movers or cut.first & stage):
+                self.best[cut] = best = useful
+                found[cut] = (useful, upper)
             shut = shut and best == full
         self.shut[low] = shut

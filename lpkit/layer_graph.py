@@ -1,25 +1,23 @@
 """The layers of a network as a graph: which come after which, who reads whose output, and what crosses a cut.
 
 A `Costs` lists the layers in one order. A `LayerGraph` knows every other topological order as well and gives the costs
-in it, with the bytes that cross each cut, skip tensors included, and the first reader of each output.
+in it, with the bytes that cross each cut, skip tensors included, and the first reader of each output. It is made from
+edges, from a network (`lpkit.network_graph`) or from a profile (`lpkit.interop.pipedream_graph`).
 Source: LayerPipe (ICCAD 2021), section IV, for what a cut sends; the graph of layers of `lpkit.graph`.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 from itertools import accumulate
-from operator import or_
 
 import numpy as np
 
 from lpkit.checks import shown, whole_number
 from lpkit.costs import Costs
-from lpkit.graph import INPUT
-from lpkit.operations import GEMM_OPERATIONS, is_source, is_view
 
-__all__ = ["LayerGraph", "Tensor", "layer_graph", "members"]
+__all__ = ["LayerGraph", "Tensor", "members"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class LayerGraph:
         >>> LayerGraph.from_edges(Costs.from_times([1, 2], 0, 0, unit="cycles"), [(2, 1)])
         Traceback (most recent call last):
         ...
-        ValueError: edge 2 -> 1 leads back; list the layers so that each comes after all it reads (a cycle is not allowed)
+        ValueError: edge 2 -> 1 leads back; list the layers so that each comes after all it reads (no cycle is allowed)
         """
         before, readers = [0] * len(costs), [0] * len(costs)
         for source, target in (_edge(given, len(costs)) for given in edges):
@@ -105,7 +103,8 @@ class LayerGraph:
         tensors = [Tensor(0, first, Fraction(max(costs.input_bytes[layer].item() for layer in members(first))))]
         sizes = costs.output_bytes.tolist()
         tensors += [Tensor(1 << layer, read, Fraction(size)) for layer, (read, size) in enumerate(zip(readers, sizes))]
-        graph = cls(replace(costs, shared_input=_shared(before, readers)), tuple(before), tuple(readers), tuple(tensors))
+        told = replace(costs, shared_input=_shared(before, readers))
+        graph = cls(told, tuple(before), tuple(readers), tuple(tensors))
         return replace(graph, costs=graph.reordered(range(1, len(costs) + 1)))
 
     def reordered(self, order):
@@ -180,90 +179,12 @@ def _edge(edge, layers):
     source, target = (whole_number(layer, "layer of an edge", most=layers) for layer in edge)
     if source >= target:
         raise ValueError(f"edge {source} -> {target} leads back; list the layers so that each comes after all it reads "
-                         "(a cycle is not allowed)")
+                         "(no cycle is allowed)")
     return source, target
 
 
 def _shared(before, readers):
     """Whether the tensor each layer reads has another reader: its one input is read elsewhere, or all are the same."""
-    same = {sources: before.count(sources) for sources in before}
+    same = Counter(before)
     return [same[sources] > 1 or (sources.bit_count() == 1 and readers[sources.bit_length() - 1].bit_count() > 1)
             for sources in before]
-
-
-def layer_graph(network, costs):
-    """The `LayerGraph` of a network whose `costs` were made by `lpkit.costs.costs`.
-
-    Activations, poolings and joins cost nothing and go with the latest of the layers they depend on, in whichever order
-    the layers stand. A layer that `costs` leaves out stays with the costed layer before it.
-
-    Raises
-    ------
-    ValueError
-        If the costs are not those of the network.
-
-    Examples
-    --------
-    >>> from lpkit.costs import costs
-    >>> from lpkit.networks import network
-    >>> resnet = network("resnet18")
-    >>> graph = layer_graph(resnet, costs(resnet))
-    >>> graph.costs.layers[5:8], [n + 1 for n in members(graph.readers[4])], graph.before[7] == 1 << 4
-    (('layer2.0.conv1', 'layer2.0.conv2', 'layer2.0.downsample'), [6, 8], True)
-    """
-    place = {name: layer for layer, name in enumerate(costs.layers)}
-    outputs = {layer.name: layer.output_elements for layer in network.layers}
-    if not set(place) <= set(outputs):
-        raise _other_costs(network, costs)
-    before, readers, held = _edges(network, place)
-    largest = max(range(len(costs)), key=lambda layer: outputs[costs.layers[layer]])
-    size = Fraction(costs.bytes_per_element)
-    batch = math.floor(costs.output_bytes[largest].item() / (size * outputs[costs.layers[largest]]))
-    tensors = [Tensor(held[name], read, batch * math.prod(network.shapes[name]) * size)
-               for name, read in _reads(network, held).items()]
-    graph = LayerGraph(costs, tuple(before), tuple(readers), tuple(tensors))
-    same = graph.reordered(range(1, len(costs) + 1))
-    if any((getattr(same, name) != getattr(costs, name)).any() for name in ("cut_bytes", "first_consumer")):
-        raise _other_costs(network, costs)
-    return graph
-
-
-def _other_costs(network, costs):
-    return ValueError(f"the costs of {shown(costs.name)} are not those of network {shown(network.name)}; give costs "
-                      "that were made from it, with their layers in its order")
-
-
-def _edges(network, place):
-    """Layers before each layer, those that read it, and for each node the layers it goes with the latest of."""
-    before, past, readers = [0] * len(place), [0] * len(place), [0] * len(place)
-    held, sources, latest = {INPUT: 0}, {INPUT: 0}, 0  # `sources`: layers whose output reaches a node through no other
-    for node in network.nodes:
-        behind, reads = (reduce(or_, (of[name] for name in node.inputs)) for of in (held, sources))
-        earlier = reduce(or_, (past[layer] for layer in members(behind)), 0)
-        behind &= ~earlier  # what comes before another of them is never the latest
-        if node.name in place:
-            latest = 1 << place[node.name]
-            for source in members(reads):
-                readers[source] |= latest
-            reads = latest
-        fixed = isinstance(node.op, GEMM_OPERATIONS)
-        held[node.name], sources[node.name] = latest if fixed else behind, reads
-        if fixed and latest:
-            layer = latest.bit_length() - 1
-            before[layer] |= behind & ~latest
-            past[layer] |= (behind | earlier) & ~latest
-    return before, readers, held
-
-
-def _reads(network, held):
-    """For each tensor that is read the layers that its readers go with; a view is the tensor it looks at."""
-    looks_at, reads = {}, {}
-    read = {name for node in network.nodes for name in node.inputs}
-    for node in network.nodes:
-        inputs = [looks_at.get(name, name) for name in node.inputs]
-        if is_view(node.op) and node.name in read:
-            looks_at[node.name] = inputs[0]
-        elif not is_source(node.op):
-            for name in inputs:
-                reads[name] = reads.get(name, 0) | held[node.name]
-    return reads

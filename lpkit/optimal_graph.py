@@ -69,18 +69,17 @@ def optimal_graph(graph, processors, *, threshold=None, residual="consumer", ban
         raise ValueError(f"graph is {shown(graph)}; it must be a LayerGraph, from layer_graph or LayerGraph.from_edges")
     processors = check_processors(graph.costs, processors)
     most = whole_number(most_states, "most_states")
-    options = dict(threshold=threshold, residual=residual, bandwidth=bandwidth, memory=memory)
+    options = {"threshold": threshold, "residual": residual, "bandwidth": bandwidth, "memory": memory}
     search = _Search(graph, options, task_of(graph.costs, **options), lattice(graph.before, most))
+    if search.lattice is None:
+        return search.in_given_order(processors, f"in the given order, as the graph has more than {most} downsets: ")
+    if len(search.lattice) == len(graph) + 1:
+        return search.in_given_order(processors, "in the one order that the graph allows: ")
     try:
-        return search.plan(processors) if search.lattice else _in_given_order(graph, processors, options, f"{most} downsets")
+        return search.plan(processors)
     except OverflowError:
-        return _in_given_order(graph, processors, options, f"{MOST_STAGES} stages")
-
-
-def _in_given_order(graph, processors, options, what):
-    plan = optimal(graph.costs, processors, **options)
-    text = f"in the given order of the layers (their graph has more than {what}): {plan.certificate.text}"
-    return replace(plan, planner="optimal_graph", certificate=replace(plan.certificate, text=text))
+        where = f"in the given order, as the graph has more than {MOST_STAGES} stages: "
+        return search.in_given_order(processors, where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +120,14 @@ class _Search:
         plan = optimal(self.graph.reordered(order), processors, **self.options)
         saturation, _ = self.least(len(self.graph), order)
         stages = len(self.within(saturation, len(self.graph)))
-        return replace(plan, planner="optimal_graph", certificate=self._certificate(plan, order, period, saturation, stages))
+        sure = self._certificate(plan, order, period, saturation, stages)
+        return replace(plan, planner="optimal_graph", certificate=sure)
+
+    def in_given_order(self, processors, where):
+        """The plan of `optimal` for the given order; its certificate says `where` first."""
+        plan = optimal(self.graph.costs, processors, **self.options)
+        sure = replace(plan.certificate, text=where + plan.certificate.text)
+        return replace(plan, planner="optimal_graph", certificate=sure)
 
     def least(self, processors, order):
         """Least period in units over all orders, and an order that reaches it: `order` if none is better."""
@@ -133,7 +139,8 @@ class _Search:
         while (last := below(high, most)) > low:
             period = min(period, last)
             # A cut whose link is slower than `period` may still belong to a plan that is better than `high`.
-            stages = stages_within(self.task, period, processors, lowers, self._open(lambda link: link < high))
+            open_cuts = self.task.links and [link < high for link in self.task.links]
+            stages = stages_within(self.task, period, processors, lowers, open_cuts)
             if stages:
                 found, failures = _order_of(stages), 0
                 high = self._of_order(found, processors)
@@ -147,8 +154,8 @@ class _Search:
 
     def within(self, period, processors):
         """The fewest stages that reach a period in units, as of `stages_within`."""
-        lowers = self.task.lowers(period, MOST_STAGES)
-        return stages_within(self.task, period, processors, lowers, self._open(lambda link: link <= period))
+        open_cuts = self.task.links and [link <= period for link in self.task.links]
+        return stages_within(self.task, period, processors, self.task.lowers(period, MOST_STAGES), open_cuts)
 
     def bound(self, processors):
         """A period in units that no plan is below, and the layer (from 0) that says so; None: all of them together."""
@@ -157,18 +164,17 @@ class _Search:
         average = Fraction(self.task.done[-1], processors)
         return (average, None) if average >= fixed[largest] else (Fraction(fixed[largest]), largest)
 
-    def _open(self, allowed):
-        return self.task.links and [allowed(link) for link in self.task.links]
-
     def _of_order(self, order, processors):
         """Least period in units of one order."""
         return solved(task_of(self.graph.reordered(order), **self.options), processors)[0]
 
     def _start(self, order, processors):
-        """Period of an order and the order; a period that every plan is below and None where it does not fit the memory."""
+        """Least period of `order`, and `order`; where it fits no memory, a period above all, and None."""
         try:
             return self._of_order(order, processors), order
         except ValueError:
+            if self.task.memory is None:
+                raise
             return self.task.done[-1] + max(self.task.links or [0]) + Fraction(1), None
 
     def _certificate(self, plan, order, period, saturation, stages):
@@ -184,9 +190,9 @@ class _Search:
             why = f"what cannot leave {self.graph.costs.layers[layer]} is done by one stage"
         units = saturation / self.given.unit
         floor = plan.period if saturation == period else plain(units) if costs.unit == "cycles" else float(units)
-        text = (f"optimal over all {len(self.lattice)} downsets: no order of the layers on {processors} processors beats "
-                f"{float(plan.period):.4g} {costs.unit}: {why}; from {stages} processors on nothing helps "
-                f"({float(floor):.4g} {costs.unit})")
+        reached = f"from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"
+        text = (f"optimal over all {len(self.lattice)} downsets: no plan of {processors} processors in any order of the "
+                f"layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
         return Certificate(plan.period, plan.certificate.average_bound, floor, binding, stages, text)
 
 

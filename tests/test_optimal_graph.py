@@ -1,4 +1,4 @@
-"""Plans over all orders of a graph of layers, against brute force over orders and cuts that shares nothing with them."""
+"""Plans over all orders of a graph of layers, against brute force over orders and cuts that shares nothing with it."""
 
 import itertools
 from dataclasses import replace
@@ -15,12 +15,14 @@ from lpkit.downsets import lattice
 from lpkit.interop.pipedream import PROFILES, read_profile
 from lpkit.interop.pipedream_graph import profile_layers
 from lpkit.interop.pipedream_states import straight_pipeline
-from lpkit.layer_graph import LayerGraph, layer_graph
+from lpkit.layer_graph import LayerGraph
+from lpkit.network_graph import layer_graph
 from lpkit.networks import Network, network
 from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import check_plan, optimal, verify_optimal
-from lpkit.planfile import write_plan
 from lpkit.plan_reader import read_plan
+from lpkit.planfile import write_plan
+from lpkit.search import task_of
 
 PATH = [(1, 2), (2, 3), (3, 4)]
 
@@ -35,11 +37,12 @@ def two_branches():
 def random_graph(rng, most_layers=6):
     """Edges and costs of a small random graph; half of the layers read the one before, as in networks."""
     L = int(rng.integers(2, most_layers + 1))
-    edges = {(a, b) for a, b in itertools.combinations(range(1, L + 1), 2) if rng.random() < (0.5 if b == a + 1 else 0.25)}
+    pairs = itertools.combinations(range(1, L + 1), 2)
+    edges = [(a, b) for a, b in pairs if rng.random() < (0.5 if b == a + 1 else 0.25)]
     top = int(rng.choice([3, 10, 1000]))
     sizes = {name: rng.integers(0, 10, L) for name in ("weight_bytes", "input_bytes", "output_bytes")}
     costs = Costs.from_times(rng.integers(0, top + 1, L), 0, rng.integers(0, 2 * top + 1, L), unit="cycles", **sizes)
-    return costs, sorted(edges)
+    return costs, edges
 
 
 def orders(L, edges):
@@ -72,7 +75,7 @@ def crossing(costs, edges, done):
 
 def of_stages(costs, edges, stages, *, threshold, residual, bandwidth, memory):
     """Least period of stages, each a tuple of layers in order; None if one does not fit the memory."""
-    L, inputs = len(costs), inputs_of(len(costs), edges)
+    inputs = inputs_of(len(costs), edges)
     place = {layer: n for n, layer in enumerate(itertools.chain(*stages))}
     loads = [sum(int(costs.work[layer - 1]) for layer in stage) for stage in stages]
     kept = [sum(int(costs.weight_bytes[n - 1] + costs.input_bytes[n - 1]) for n in stage) for stage in stages]
@@ -112,9 +115,9 @@ def brute_force(costs, edges, processors, **options):
 
 
 def some_options(rng):
-    """Options of a plan, each left out half of the time."""
-    values = dict(threshold=int(rng.integers(0, 10)), bandwidth=int(rng.integers(1, 10)), memory=int(rng.integers(20, 90)))
-    options = {name: value if rng.random() < 0.4 else None for name, value in values.items()}
+    """Options of a plan, each left out more often than not."""
+    ranges = {"threshold": (0, 10), "bandwidth": (1, 10), "memory": (20, 90)}
+    options = {name: int(rng.integers(*span)) if rng.random() < 0.4 else None for name, span in ranges.items()}
     return options | {"residual": str(rng.choice(["consumer", "sum_site"]))}
 
 
@@ -127,7 +130,7 @@ def test_no_order_and_no_cuts_are_better(seed):
         best = brute_force(costs, edges, processors, **options)
         graph = LayerGraph.from_edges(costs, edges)
         if best is None:
-            with pytest.raises(ValueError, match="keeps every stage within the memory, in any order of the layers"):
+            with pytest.raises(ValueError, match="keeps every stage within the memory"):
                 optimal_graph(graph, processors, **options)
             continue
         plan = optimal_graph(graph, processors, **options)
@@ -177,8 +180,8 @@ def test_two_branches_that_the_given_order_cuts_badly():
     assert plan.costs.first_consumer.tolist() == [2, 4, 5, 6, 6, 7]
     assert plan.certificate.binding == (1, 6, 2)
     assert plan.certificate.text == (
-        "optimal over all 11 downsets: no order of the layers on 2 processors beats 8 cycles: that is all work divided "
-        "evenly; from 3 processors on nothing helps (6 cycles)")
+        "optimal over all 11 downsets: no plan of 2 processors in any order of the layers beats 8 cycles: that is all "
+        "work divided evenly; from 3 processors on nothing helps (6 cycles)")
 
 
 def test_deltas_of_two_branches_move_together_to_the_stage_that_reads_their_sum():
@@ -216,8 +219,12 @@ def test_a_chain_has_one_order(name):
     for processors in (2, 5, len(graph)):
         plan, given = optimal_graph(graph, processors), optimal(graph.costs, processors)
         assert (plan.ends, plan.moved, plan.period) == (given.ends, given.moved, given.period)
-        told = (plan.certificate.saturation_period, plan.certificate.saturates_at)
-        assert told == (given.certificate.saturation_period, given.certificate.saturates_at)
+        assert plan.certificate.text == f"in the one order that the graph allows: {given.certificate.text}"
+        search = module._Search(graph, {"bandwidth": None}, task_of(graph.costs), lattice(graph.before, 100))
+        searched = search.plan(processors)
+        assert (searched.ends, searched.moved, searched.period) == (given.ends, given.moved, given.period)
+        assert searched.certificate.saturation_period == given.certificate.saturation_period
+        assert searched.certificate.saturates_at == given.certificate.saturates_at
 
 
 def test_the_order_in_which_the_layers_are_given_does_not_matter():
@@ -238,17 +245,29 @@ def test_a_graph_that_is_too_wide_is_planned_in_the_given_order(monkeypatch):
     plan = optimal_graph(graph, 2, most_states=10)
     assert plan.loads == (7, 9) and plan.planner == "optimal_graph" and verify_optimal(plan)
     assert plan.certificate.text.startswith(
-        "in the given order of the layers (their graph has more than 10 downsets): optimal: no plan of 2 processors")
+        "in the given order, as the graph has more than 10 downsets: optimal: no plan of 2 processors beats 9 cycles")
     assert optimal_graph(graph, 2, most_states=11).loads == (8, 8)
     monkeypatch.setattr(module, "MOST_STAGES", 3)
     plan = optimal_graph(graph, 2)
     assert plan.loads == (7, 9)
-    assert plan.certificate.text.startswith("in the given order of the layers (their graph has more than 3 stages): ")
+    assert plan.certificate.text.startswith("in the given order, as the graph has more than 3 stages: optimal: ")
+
+
+def test_memory_may_fit_in_another_order_alone():
+    costs = Costs.from_times([1, 1, 1, 1], 0, 0, unit="cycles", weight_bytes=[9, 1, 2, 3])
+    graph = LayerGraph.from_edges(costs, [])
+    with pytest.raises(ValueError, match="no plan of at most 2 processors keeps every stage within the memory; give"):
+        optimal(graph.costs, 2, memory=12)
+    plan = optimal_graph(graph, 2, memory=12)
+    first = plan.costs.weight_bytes[: plan.ends[0]].sum()  # of two versions
+    assert plan.period == 2 and 2 * first <= 12 and 15 - first <= 12
+    with pytest.raises(ValueError, match="within the memory, in any order of the layers; give more memory or more"):
+        optimal_graph(graph, 2, memory=9)
 
 
 def test_many_branches_do_not_take_for_ever():
     wide = Costs.from_times([1] * 60, 0, 0, unit="cycles")
-    assert optimal_graph(LayerGraph.from_edges(wide, []), 4).certificate.text.startswith("in the given order")
+    assert optimal_graph(LayerGraph.from_edges(wide, []), 4).certificate.text.startswith("in the given order, as")
 
 
 def test_a_plan_over_all_orders_can_be_written_and_read(tmp_path):

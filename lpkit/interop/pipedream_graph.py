@@ -1,6 +1,6 @@
 """A profile as a graph of layers, so that `lpkit.optimal_graph` plans it over all topological orders.
 
-An operation without weights stays with the layer that `to_costs` gives its time to, whichever order the layers stand in.
+An operation without weights stays with the layer that `to_costs` gives its time to, in whichever order the layers are.
 Source: Narayanan et al., PipeDream (SOSP 2019), whose planner searches the same orders.
 """
 
