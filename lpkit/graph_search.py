@@ -94,9 +94,9 @@ class GraphTask:
             movers = sum(1 << m for m in members(sources[layer]) if not self.readers[m] & downset)
             if movers:
                 groups[movers] = groups.get(movers, 0) | 1 << layer
-        return [self._door(place, movers, first) for movers, first in groups.items()]
+        return [self._cut(place, movers, first) for movers, first in groups.items()]
 
-    def _door(self, place, movers, first):
+    def _cut(self, place, movers, first):
         units = tuple((1 << m, self.caps[m]) for m in members(movers))
         return Cut(place, units, first, sum(cap for _, cap in units))
 

@@ -191,8 +191,8 @@ class _Search:
         units = saturation / self.given.unit
         floor = plan.period if saturation == period else plain(units) if costs.unit == "cycles" else float(units)
         reached = f"from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"
-        text = (f"optimal over all {len(self.lattice)} downsets: no plan of {processors} processors in any order of the "
-                f"layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
+        text = (f"optimal over all {len(self.lattice)} downsets: no plan of {processors} processors in any order of "
+                f"the layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
         return Certificate(plan.period, plan.certificate.average_bound, floor, binding, stages, text)
 
 
