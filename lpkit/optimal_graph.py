@@ -54,6 +54,11 @@ def optimal_graph(graph, processors, *, threshold=None, residual="consumer", ban
     ValueError
         If an argument is out of range, or no plan fits the memory.
 
+    Notes
+    -----
+    The rule for moving is that of `check_plan`: the next stage begins with the first reader. A stage that reads the
+    output first, but begins with another layer, is not sent that delta, although it completes the sum too.
+
     Examples
     --------
     >>> from lpkit.costs import Costs

@@ -17,7 +17,7 @@ from lpkit.interop.pipedream_graph import profile_layers
 from lpkit.interop.pipedream_states import straight_pipeline
 from lpkit.layer_graph import LayerGraph
 from lpkit.network_graph import layer_graph
-from lpkit.networks import Network, network
+from lpkit.networks import Carried, Conv, Dense, Flatten, Network, Node, network
 from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import check_plan, optimal, verify_optimal
 from lpkit.plan_reader import read_plan
@@ -274,6 +274,24 @@ def test_a_plan_over_all_orders_can_be_written_and_read(tmp_path):
     plan = optimal_graph(two_branches(), 2)
     again = read_plan(write_plan(plan, tmp_path / "plan.json"))
     assert (again.ends, again.loads, again.costs.layers) == (plan.ends, plan.loads, plan.costs.layers)
+
+
+def test_a_link_between_two_periods_that_work_could_have_decides():
+    costs = Costs.from_times([4, 4, 4], 0, 0, unit="cycles", output_bytes=[89, 87, 0])
+    graph = LayerGraph.from_edges(costs, [(1, 3), (2, 3)])
+    assert optimal(graph.costs, 2, bandwidth=20).period == Fraction(89, 10)
+    plan = optimal_graph(graph, 2, bandwidth=20)  # halves lie at 8.5 and 9
+    assert plan.period == Fraction(87, 10) and plan.costs.layers == ("layer2", "layer1", "layer3")
+
+
+def test_a_view_and_a_second_input_cross_no_cut_of_their_own():
+    net = Network("views", (2, 4, 4), (
+        Node("conv1", Conv(3, 1), "input"), Node("flat", Flatten(), "conv1"), Node("conv2", Conv(3, 1), "conv1"),
+        Node("more", Carried("Input", (5, 1, 1)), "input"), Node("fc1", Dense(4), "more"), Node("fc2", Dense(4), "flat"),
+    ))  # fmt: skip
+    graph = layer_graph(net, costs_of(net, batch=1, bytes_per_element=1))
+    assert graph.costs.cut_bytes.tolist() == [48 + 5, 48 + 5, 48]
+    assert graph.reordered([3, 1, 4, 2]).cut_bytes.tolist() == [32, 48, 48]
 
 
 @pytest.mark.parametrize("given, told", [
