@@ -12,7 +12,7 @@ from lpkit.costs import Costs
 from lpkit.interop.pipedream_graph import whole_graph
 from lpkit.interop.pipedream_split import delta_times, has_weights, layer_name
 
-__all__ = ["stage_operations", "to_costs"]
+__all__ = ["layer_homes", "stage_operations", "to_costs"]
 
 LARGEST = 2**63 - 1024  # bytes of a layer or cut: what 64 bits hold, also as the nearest float
 
@@ -60,7 +60,7 @@ def to_costs(graph, *, granularity="fused", split_backward="half", array="32x32"
     """
     choice(granularity, "granularity", ("fused", "nodes"))
     operations = whole_graph(graph)
-    home, heads = _layers(operations, granularity)
+    home, heads = layer_homes(operations, granularity)
     learned = _after_weights(operations)
     asked = [first_layer_delta or o.id in learned for o in heads]
     delta, said = delta_times(heads, split_backward, asked, array=array)
@@ -98,7 +98,7 @@ def stage_operations(graph, plan, *, granularity="fused"):
     ('node2', 'node3', 'node4', 'node5', 'node6')
     """
     operations = whole_graph(graph)
-    home, heads = _layers(operations, choice(granularity, "granularity", ("fused", "nodes")))
+    home, heads = layer_homes(operations, choice(granularity, "granularity", ("fused", "nodes")))
     if plan.costs.layers != tuple(map(layer_name, heads)):
         raise ValueError(f"the plan is of {len(plan.costs)} layers, not of the {len(heads)} that {graph.name!r} has as "
                          f"{granularity!r}; give a plan of its to_costs")
@@ -127,7 +127,7 @@ def _fit(sizes, what, names):
                              "check the sizes of the profile")
 
 
-def _layers(operations, granularity):
+def layer_homes(operations, granularity):
     """Layer (from 0) of each id, and the operation that names each layer.
 
     An operation that starts no layer goes with the latest layer among its inputs, or with the first.
