@@ -12,9 +12,9 @@ import sys
 import click
 
 from lpkit.command_data import data
+from lpkit.command_options import cost_options, limit_options, reader_options
 from lpkit.partition import PLANNERS
 from lpkit.schedule import SCHEDULES
-from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
 
 __all__ = ["main"]
 
@@ -118,35 +118,9 @@ def cli():
     """Pipeline-parallel training: costed, planned and checked against its papers."""
 
 
-def cost_options(command):
-    """The modelling choices, shared by `cost` and `plan`."""
-    options = [
-        click.option("--array", metavar="ROWSxCOLUMNS", help="[default: 32x32]"),
-        click.option("--batch", metavar="N", help="Samples a mini-batch.  [default: 32]"),
-        click.option("--sequence", metavar="N", help="Tokens a sample of a built-in transformer.  [default: as "
-                     "published]"),
-        click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the "
-                     "paper); the options below replace single ones.  [default: plain]"),
-        click.option("--dataflow", metavar="|".join(DATAFLOWS), help="What stays in place: weights, outputs, inputs."),
-        click.option("--convention", metavar="|".join(CONVENTIONS),
-                     help="How cycles are counted: exactly, or as SCALE-Sim prints them."),
-        click.option("--fold-overlap", metavar="|".join(FOLD_OVERLAPS),
-                     help="Whether the next weights load while the last fold computes."),
-        click.option("--delta", metavar="|".join(DELTAS), help="How delta becomes a Gemm."),
-        click.option("--g-form", "G", metavar="|".join(G_FORMS), help="What streams in G: a, the input; b, delta."),
-        click.option("--batching", metavar="|".join(BATCHINGS), help="The batch inside one Gemm, or a Gemm an image."),
-        click.option("--layers", metavar="all|convolutions|main_path", help="What counts; main_path: no projections."),
-        click.option("--first-layer-delta/--no-first-layer-delta", default=None,
-                     help="Count the gradient of the network's input."),
-        click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @cli.command()
 @NAMED
+@reader_options
 @cost_options
 @click.option("--op", default="all", show_default=True, metavar="F|G|delta|all")
 @AS_JSON
@@ -178,7 +152,9 @@ def _number(value):
 @cli.command()
 @NAMED
 @click.option("-P", "--processors", metavar="N", help="[default: 4]")
+@reader_options
 @cost_options
+@limit_options
 @click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
 @click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are "
               "against PipeDream's planner.")
@@ -196,7 +172,8 @@ def _number(value):
               "one_f_one_b and interleaved; else layer by layer.")
 @click.option("--stages-per-processor", metavar="N", help="Of interleaved: the plan has N stages for each processor.")
 @click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, "
-              "such as a second; without it, sends take no time.")
+              "such as a second. The planner holds the period of each link to it, or, with --schedule, sends of the "
+              "schedule take that time; without it, they take none.")
 @click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit "
               "of the costs.  [default: 0]")
 @click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
@@ -207,14 +184,16 @@ def _number(value):
               "and any .png or .svg, a Gantt chart.")
 @AS_JSON
 def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, stages_per_processor, batches,
-         micro_batches, model, delta_first, bandwidth, latency, **choices):
+         micro_batches, model, delta_first, bandwidth, latency, sequence, dimension, batch_dimension, strict, **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be.
 
-    NETWORK may also be a plan.json that was exported before.
+    NETWORK is the name of a built-in network; a file: an ONNX model (.onnx), a network or SCALE-Sim topology (.csv), a
+    graph.txt of PipeDream; or a plan.json that was exported before.
 
-    Columns of a stage, in cycles or the unit of the costs: fixed, its F + G; delta_kept, delta_in, delta_out, work on
-    delta that stays, comes from the stage before, goes to the next; out_fraction, the part of the moved layers' delta
-    that goes; mandatory_bytes and additional_bytes cross to the next stage, in any pipeline and by moving delta.
+    Columns of a stage: layers, its first and last by name, and their count; load, its work in cycles or the unit of the
+    costs; busy, the part of the period that this fills; shifted, the part of delta of those layers that the next stage
+    computes; to next, what any pipeline sends over the boundary, activations there and errors back; added, what shifting
+    delta sends beside that. --json and stages.csv hold the exact numbers of all of it.
 
     Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
     it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to
@@ -223,23 +202,30 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     """
     from lpkit import plan_command as command
     from lpkit.exports import export, held
+    from lpkit.plan_options import number
+    from lpkit.plan_report import report_dict
     from lpkit.planfile import to_dict
 
-    made = command.planned(source, stages_per_processor=stages_per_processor, **choices)
+    reading = {"sequence": sequence, "dimension": dimension, "batch_dimension": batch_dimension, "strict": strict}
+    choices["bandwidth"] = bandwidth if schedule is None else None
+    net, warned = command.opened(source, **reading)
+    made = command.planned(source if net is None else net, stages_per_processor=stages_per_processor, **choices,
+                           **(reading if net is None else {}))
     line = command.scheduled(made, schedule, stages_per_processor=stages_per_processor, batches=batches,
-                             micro_batches=micro_batches, model=model, delta_first=delta_first, bandwidth=bandwidth,
-                             latency=latency)  # fmt: skip
+                             micro_batches=micro_batches, model=model, delta_first=delta_first, latency=latency,
+                             bandwidth=None if schedule is None else bandwidth)  # fmt: skip
     width = _needs_schedule(line, drawn, width, clock, files)
     command.refuse_overwriting(source, files)
-    channels = command.channels_of(source) if files else None
     pairs = [(str(path), held(path, line)) for path in
-             export(made, files, timeline=line, channels=channels, clock=command.number(clock))]  # fmt: skip
+             export(made, files, timeline=line, channels=command.channels_of(net), clock=number(clock))]  # fmt: skip
     compared = command.compared(made) if compare else None
+    told = report_dict(made, net, warned)
     if as_json:
         extra = {} if compared is None else {"compare": compared.to_dict("records")}
         extra |= {"files": dict(pairs)} if pairs else {}
-        return _dump(to_dict(made) | extra | _timeline(line, width))
-    _show_plan(made, compared, line, width, table or line is None or not command.is_plan(source))
+        return _dump(to_dict(made) | told | extra | _timeline(line, width))
+    whole = table or line is None or not command.is_plan(source)
+    _show_plan(made, told, compared, line, width, whole)
     for path, words in pairs:
         click.echo(f"wrote {path}: {words}")
 
@@ -247,7 +233,7 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
 def _needs_schedule(line, drawn, width, clock, files):
     """Characters of a drawing, or None without one; raises if something is asked for that needs something else."""
     from lpkit.checks import whole_number
-    from lpkit.plan_command import whole
+    from lpkit.plan_options import whole
 
     for option, given in (("--ascii", drawn), ("--clock", clock is not None)):
         if given and line is None:
@@ -269,21 +255,29 @@ def _timeline(line, width):
     return {} if line is None else {"timeline": measures(line) | ({"ascii": line.ascii(width)} if width else {})}
 
 
-def _show_plan(made, compared, line, width, table):
+def _show_plan(made, told, compared, line, width, table):
     """A plan, and its timeline if there is one, for people."""
     from lpkit.plan_command import one_line
-    from lpkit.planfile import stage_table
+    from lpkit.plan_report import plan_table
 
     head = f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages"
     click.echo(head if table else f"{head}, {one_line(made)}")
     if table:
         shared = line is not None and max(line.processors) < line.stages
-        _show(stage_table(made), False, foot=_summary(made, ", with one for each stage" * shared))
+        _show(plan_table(made), False, foot=_summary(made, told, ", with one for each stage" * shared))
     if compared is not None:
-        click.echo("period ratio, time reduction and throughput gain against PipeDream's planner:")
-        _show(compared, False)
+        _show_comparison(made, compared)
     if line is not None:
         _show_timeline(line, width)
+
+
+def _show_comparison(made, compared):
+    from lpkit.plan_options import lacking
+
+    click.echo("period ratio, time reduction and throughput gain against PipeDream's planner:")
+    foot = [f"{planner} does not know {', '.join(names)}" for planner, names in lacking(made).items()
+            if planner in set(compared["planner"])]
+    _show(compared, False, foot=foot)
 
 
 def _show_timeline(line, width):
@@ -292,12 +286,15 @@ def _show_timeline(line, width):
     _show(processor_table(line), False, foot=[line.ascii(width)] if width else [], lead=spoken(line))
 
 
-def _summary(made, of=""):
+def _summary(made, told, of=""):
+    """What stands below the table of a plan."""
     unit = made.costs.unit
     lines = [f"period {_number(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor{of}"]
     if made.certificate is not None:
         lines.append(made.certificate.text)
-    return lines + [f"note: {note}" for note in made.notes]
+    lines += [told["next"]["text"]] if told["next"] else []
+    rests = [f"assumed: {sentence}" for sentence in told["assumptions"]]
+    return lines + rests + [f"note: {note}" for note in made.notes]
 
 
 @cli.command()
