@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import sys
+import warnings
+from contextlib import contextmanager
 
 import click
 
@@ -33,7 +35,8 @@ def main(arguments=None):
     """
     try:
         given = _each_export(sys.argv[1:] if arguments is None else arguments)
-        status = cli.main(args=given, prog_name="lpkit", standalone_mode=False)
+        with _warnings_in_a_line():
+            status = cli.main(args=given, prog_name="lpkit", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -53,6 +56,15 @@ def main(arguments=None):
         return _fail(f"this cannot be computed here ({': '.join([type(error).__name__, *map(str, error.args[:1])])}); "
                      "use smaller sizes or a smaller file")
     return status if isinstance(status, int) else 0
+
+
+@contextmanager
+def _warnings_in_a_line():
+    """Show what a library says to its caller as a person reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"lpkit: warning: {message}", err=True)
+        yield
 
 
 def _each_export(arguments):

@@ -55,15 +55,33 @@ def _with(options, command):
 
 
 def reader_options(command):
-    """How a network is read."""
+    """How a network is read.
+
+    Examples
+    --------
+    >>> [option.name for option in reader_options(click.Command("show")).params]
+    ['strict', 'batch_dimension', 'dimension', 'sequence']
+    """
     return _with(READERS, command)
 
 
 def cost_options(command):
-    """The modelling choices, shared by `cost` and `plan`."""
+    """The modelling choices, shared by `cost` and `plan`.
+
+    Examples
+    --------
+    >>> [option.name for option in cost_options(click.Command("show")).params][-3:]
+    ['batch', 'config', 'array']
+    """
     return _with(COSTS, command)
 
 
 def limit_options(command):
-    """What a plan has to keep to, for the planners that know such a limit."""
+    """What a plan has to keep to, for the planners that know such a limit (`lpkit.plan_options.LIMITS`).
+
+    Examples
+    --------
+    >>> [option.name for option in limit_options(click.Command("show")).params][-3:]
+    ['speeds', 'together', 'memory']
+    """
     return _with(LIMITS, command)

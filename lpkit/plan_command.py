@@ -15,7 +15,7 @@ from lpkit.plan_options import LIMITS, another, limits, number, whole
 from lpkit.plan_reader import read_plan
 from lpkit.schedule import SCHEDULES, schedule_named
 from lpkit.schedule import schedule as schedule_of
-from lpkit.sources import layer_costs, network_of
+from lpkit.sources import kind_of, layer_costs, network_of
 from lpkit.sweep import OPTIONS
 
 __all__ = ["channels_of", "compared", "is_plan", "one_line", "opened", "planned", "refuse_overwriting", "scheduled"]
@@ -161,7 +161,7 @@ def one_line(plan):
 
 
 def opened(source, **choices):
-    """The network of a source, and the warnings of its reader; (None, ()) where the source holds costs or a plan.
+    """The network of a source, and what its reader assumed; (None, ()) where the source holds costs or a plan.
 
     Examples
     --------
@@ -174,7 +174,12 @@ def opened(source, **choices):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         net = network_of(source, **choices)
-    return net, tuple(str(warning.message) for warning in caught)
+    told = [str(warning.message) for warning in caught]
+    if kind_of(source) == "onnx":
+        sizes = "".join(f", {size}" for size in choices.get("dimension") or ())
+        told.append("a sample is one entry along the batch dimension, as many as --batch says whatever the file does"
+                    f"{sizes}")
+    return net, tuple(told)
 
 
 def channels_of(net):

@@ -123,7 +123,13 @@ def _pair(text, costs):
 
 
 def whole(text):
-    """A whole number from a command line; what is none stays as it is, and is refused where it is used."""
+    """A whole number from a command line; what is none stays as it is, and is refused where it is used.
+
+    Examples
+    --------
+    >>> whole("4"), whole("four")
+    (4, 'four')
+    """
     try:
         return int(text)
     except (TypeError, ValueError):

@@ -10,13 +10,13 @@ import pandas as pd
 
 from lpkit.checks import short
 from lpkit.display import cell, kilobytes
-from lpkit.networks import Carried
+from lpkit.networks import GEMM_OPERATIONS, Carried
 from lpkit.partition import communication
 from lpkit.plan_options import another
 
 __all__ = ["assumptions", "next_processor", "plan_table", "report_dict"]
 
-MOST_NAMES = 3  # listed before the rest is counted
+MOST_NAMES, MOST_KINDS = 3, 4  # listed before the rest is counted
 FREE = ("Input", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Activation")  # forms, or cheap everywhere
 
 
@@ -26,8 +26,8 @@ def plan_table(plan):
     Returns
     -------
     pandas.DataFrame
-        Columns stage; layers, the first and the last by name; count of them; load in the unit of the costs; busy, the
-        load over the period; shifted, the part of delta of named layers that the next stage computes; to next, bytes
+        Columns stage; layers, the first and the last by name; count of them; load in the unit of the costs, whole
+        cycles; busy, the load over the period; shifted, the part of delta of named layers that the next stage computes; to next, bytes
         that any pipeline sends over that boundary, both ways; added, those that shifting delta sends beside them.
 
     Examples
@@ -41,7 +41,7 @@ def plan_table(plan):
     sends = [(kilobytes(must), kilobytes(more) if more else "0") for must, more in
              zip(traffic.mandatory, traffic.additional)]
     return pd.DataFrame([
-        {"stage": stage, "layers": _span(plan, layers), "count": len(layers), "load": _whole(plan.loads[stage - 1]),
+        {"stage": stage, "layers": _span(plan, layers), "count": len(layers), "load": _told(plan, plan.loads[stage - 1]),
          "busy": f"{100 * float(plan.loads[stage - 1] / plan.period) if plan.period else 0:.3g} %",
          "shifted": _shifted(plan, stage), "to next": to_next, "added": added}
         for stage, (layers, (to_next, added)) in enumerate(zip(plan.stages, [*sends, ("", "")]), 1)
@@ -56,8 +56,9 @@ def _span(plan, layers):
     return " - ".join(dict.fromkeys(names))
 
 
-def _whole(value):
-    return int(value) if value == int(value) else float(value)
+def _told(plan, value):
+    """A time as a column of a table holds it: whole cycles, or a float."""
+    return round(value) if plan.costs.unit == "cycles" else float(value)
 
 
 def _shifted(plan, stage):
@@ -97,19 +98,19 @@ def next_processor(plan):
         return found | {"text": f"no further processor helps: each of the {len(plan.costs)} layers has one of its own"}
     if (more := another(plan, P + 1)) is None:
         return None
-    found |= {"period": _whole(more.period), "speedup": float(more.speedup), "helps": more.period < plan.period}
+    found |= {"period": float(more.period), "speedup": float(more.speedup), "helps": more.period < plan.period}
     return found | {"text": _gain(plan, more) if found["helps"] else _no_gain(plan, more)}
 
 
 def _gain(plan, more):
-    return (f"a {_ordinal(more.processors)} processor: period {cell(_whole(more.period))} {plan.costs.unit} instead of "
-            f"{cell(_whole(plan.period))}, speedup {float(more.speedup):.3g} instead of {float(plan.speedup):.3g}")
+    return (f"a {_ordinal(more.processors)} processor: period {cell(_told(more, more.period))} {plan.costs.unit} instead of "
+            f"{cell(_told(plan, plan.period))}, speedup {float(more.speedup):.3g} instead of {float(plan.speedup):.3g}")
 
 
 def _no_gain(plan, more):
     sure = plan.certificate
     if sure is not None and sure.saturation_period == plan.period:
-        return f"no further processor helps: {cell(_whole(plan.period))} {plan.costs.unit} is the least of any number"
+        return f"no further processor helps: {cell(_told(plan, plan.period))} {plan.costs.unit} is the least of any number"
     return f"a {_ordinal(more.processors)} processor alone does not help"
 
 
@@ -145,16 +146,22 @@ def _of_work(costs, network):
     if costs.unit != "cycles":
         return [f"times are measured, in {costs.unit}, and one backward time a layer is shared between G and delta "
                 f"({short(costs.source or 'as the file says', 120)})"]
-    kinds = Counter() if network is None else Counter(
-        node.op.kind if isinstance(node.op, Carried) else type(node.op).__name__ for node in network.nodes
-        if node.name not in costs.layers and not getattr(node.op, "missing_macs", 0))
-    free = [f"{count} {kind}" for kind, count in kinds.most_common() if kind not in FREE]
-    shown = f" ({', '.join(free[:MOST_NAMES + 1])}{', ...' * (len(free) > MOST_NAMES + 1)})" if free else ""
-    found = [f"memory never stalls the array, and what is no matrix product takes no time{shown}"]
+    found = [f"memory never stalls the array, and what is no matrix product takes no time{_free(network)}"]
+    if network is not None and (left := len(network.layers) - len(costs)):
+        found.append(f"{left} of {len(network.layers)} layers are left out and take no time either")
     first = [l for l, (cost, reads) in enumerate(zip(costs.delta, costs.F), 1) if not cost and reads]
     if first:
         found.append(f"delta of {_names(costs, first)} is not counted: nothing before it learns")
     return found
+
+
+def _free(network):
+    """Operations that take no time here, counted, the most frequent first."""
+    kinds = Counter() if network is None else Counter(
+        node.op.kind if isinstance(node.op, Carried) else type(node.op).__name__
+        for node in network.nodes if not isinstance(node.op, GEMM_OPERATIONS) and not getattr(node.op, "missing_macs", 0))
+    free = [f"{count} {kind}" for kind, count in kinds.most_common() if kind not in FREE]
+    return f" ({', '.join(free[:MOST_KINDS])}{', ...' * (len(free) > MOST_KINDS)})" if free else ""
 
 
 def _names(costs, layers):
