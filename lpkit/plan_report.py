@@ -129,15 +129,15 @@ def assumptions(plan, network=None, given=()):
     ...     print(sentence)
     memory never stalls the array, and what is no matrix product takes no time (5 Pool)
     delta of conv1_1 is not counted: nothing before it learns
-    links take no time: no bandwidth was given
-    no stage was held to a memory: none was given
+    links take no time in the plan, which was made without a bandwidth
+    stages may keep any number of bytes: the plan was made without a memory
     """
     costs, found = plan.costs, list(given)
     found += _of_work(costs, network) + _of_graph(plan)
     if not plan.links and len(plan.ends) > 1:
-        found.append("links take no time: no bandwidth was given")
+        found.append("links take no time in the plan, which was made without a bandwidth")
     if "memory" not in dict(plan.options):
-        found.append("no stage was held to a memory: none was given")
+        found.append("stages may keep any number of bytes: the plan was made without a memory")
     return tuple(found)
 
 
@@ -185,8 +185,8 @@ def _of_graph(plan):
     return found
 
 
-def report_dict(plan, network=None, given=()):
-    """What a document says beside the plan: ``next`` and ``assumptions``.
+def report_dict(plan, network=None, given=(), *, grows=True):
+    """What a document says beside the plan: ``next``, None unless it `grows`, and ``assumptions``.
 
     Examples
     --------
@@ -195,4 +195,4 @@ def report_dict(plan, network=None, given=()):
     >>> found["next"]["helps"], len(found["assumptions"])
     (True, 4)
     """
-    return {"next": next_processor(plan), "assumptions": list(assumptions(plan, network, given))}
+    return {"next": next_processor(plan) if grows else None, "assumptions": list(assumptions(plan, network, given))}
