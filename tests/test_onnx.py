@@ -634,6 +634,17 @@ def test_a_model_cut_off_anywhere_is_noticed(tmp_path):
             read_onnx(tmp_path / "m.onnx")
 
 
+def test_a_real_model_cut_off_is_a_sentence_or_the_beginning_of_the_graph(tmp_path):
+    content = (LIGHT / "light_bvlc_alexnet.onnx").read_bytes()
+    whole = len(shipped("bvlc_alexnet").layers)
+    for length in range(1, len(content), 97):
+        (tmp_path / "m.onnx").write_bytes(content[:length])
+        with pytest.raises(ValueError) as caught:
+            read_onnx(tmp_path / "m.onnx")
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 600
+    assert whole == 8
+
+
 def test_claimed_sizes_ask_for_no_memory():
     given = one("Conv", [(2**20, 3, 2**10, 2**10)], 1, dims=(1, 3, 2**12, 2**12), strides=[512, 512])
     tracemalloc.start()
@@ -643,19 +654,39 @@ def test_claimed_sizes_ask_for_no_memory():
     assert found.layers[0].weights == 3 * 2**40 and peak < 5e6
 
 
-@settings(max_examples=150)
+SMALL = [(LIGHT / f"light_{name}.onnx").read_bytes() for name in ("bvlc_alexnet", "zfnet512", "vgg19", "squeezenet")] + [
+    given.SerializeToString() for given in (*(given for given, _ in (*CONVOLUTIONS.values(), *MATMULS.values())),
+                                            external("weights.bin"), recursive(), function_bomb(6))]  # fmt: skip
+
+
+def damaged(data, content):
+    """A file with bytes changed, left out, or repeated elsewhere."""
+    content = bytearray(content)
+    for kind in data.draw(st.lists(st.sampled_from(["change", "leave out", "repeat"]), min_size=1, max_size=4)):
+        at, much = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(1, 30))
+        if kind == "change":
+            content[at] = data.draw(st.integers(0, 255))
+        elif kind == "leave out" and len(content) > much:
+            del content[at:at + much]
+        else:
+            start = data.draw(st.integers(0, len(content) - 1))
+            content[at:at] = content[start:start + much]
+    return bytes(content)
+
+
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_damage_gives_a_network_or_a_sentence(data, tmp_path_factory):
-    name = data.draw(st.sampled_from(["bvlc_alexnet", "zfnet512", "vgg19"]))
-    content = bytearray((LIGHT / f"light_{name}.onnx").read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = damaged(data, data.draw(st.sampled_from(SMALL)))
     path = tmp_path_factory.getbasetemp() / "damaged.onnx"
-    path.write_bytes(bytes(content))
+    path.write_bytes(content)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert isinstance(read_onnx(path), Network)
+            found = read_onnx(path)
+        assert isinstance(found, Network)
+        if found.layers:
+            costs(found, "8x8", batch=2)
     except ValueError as error:
         assert str(error).isprintable() and len(str(error)) < 600
 
