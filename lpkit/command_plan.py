@@ -107,7 +107,7 @@ def _needs_schedule(line, drawn, width, clock, files):
     if not drawn:
         return None
     fits = max(20, min(command_text.width() - len(f"processor {line.stages} "), 10_000))
-    return fits if width is None else wholereadable(whole(width), "width", least=10, most=10_000)
+    return fits if width is None else whole_number(whole(width), "width", least=10, most=10_000)
 
 
 def _timeline(line, width):
