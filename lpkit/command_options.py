@@ -8,8 +8,8 @@ __all__ = ["cost_options", "limit_options", "reader_options"]
 
 READERS = [
     click.option("--sequence", metavar="N", help="Tokens a sample of a built-in transformer.  [default: as published]"),
-    click.option("--dimension", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension of an ONNX model, "
-                 "by its name; may be repeated."),
+    click.option("--dimension", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension of an ONNX "
+                 "model, by its name; may be repeated."),
     click.option("--batch-dimension", metavar="N|none", help="Which dimension of the inputs of an ONNX model counts "
                  "samples.  [default: 0]"),
     click.option("--strict", is_flag=True, help="Refuse an ONNX model with operators whose work is not counted."),

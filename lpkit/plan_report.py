@@ -27,8 +27,9 @@ def plan_table(plan):
     -------
     pandas.DataFrame
         Columns stage; layers, the first and the last by name; count of them; load in the unit of the costs, whole
-        cycles; busy, the load over the period; shifted, the part of delta of named layers that the next stage computes; to next, bytes
-        that any pipeline sends over that boundary, both ways; added, those that shifting delta sends beside them.
+        cycles; busy, the load over the period; shifted, the part of delta of named layers that the next stage computes;
+        to next, bytes that any pipeline sends over that boundary, both ways; added, those that shifting delta sends
+        beside them.
 
     Examples
     --------
@@ -41,10 +42,10 @@ def plan_table(plan):
     sends = [(kilobytes(must), kilobytes(more) if more else "0") for must, more in
              zip(traffic.mandatory, traffic.additional)]
     return pd.DataFrame([
-        {"stage": stage, "layers": _span(plan, layers), "count": len(layers), "load": _told(plan, plan.loads[stage - 1]),
-         "busy": f"{100 * float(plan.loads[stage - 1] / plan.period) if plan.period else 0:.3g} %",
+        {"stage": stage, "layers": _span(plan, layers), "count": len(layers), "load": _told(plan, load),
+         "busy": f"{100 * float(load / plan.period) if plan.period else 0:.3g} %",
          "shifted": _shifted(plan, stage), "to next": to_next, "added": added}
-        for stage, (layers, (to_next, added)) in enumerate(zip(plan.stages, [*sends, ("", "")]), 1)
+        for stage, (layers, load, (to_next, added)) in enumerate(zip(plan.stages, plan.loads, [*sends, ("", "")]), 1)
     ])
 
 
@@ -103,14 +104,16 @@ def next_processor(plan):
 
 
 def _gain(plan, more):
-    return (f"a {_ordinal(more.processors)} processor: period {cell(_told(more, more.period))} {plan.costs.unit} instead of "
-            f"{cell(_told(plan, plan.period))}, speedup {float(more.speedup):.3g} instead of {float(plan.speedup):.3g}")
+    better, period = (cell(_told(made, made.period)) for made in (more, plan))
+    return (f"a {_ordinal(more.processors)} processor: period {better} {plan.costs.unit} instead of {period}, speedup "
+            f"{float(more.speedup):.3g} instead of {float(plan.speedup):.3g}")
 
 
 def _no_gain(plan, more):
     sure = plan.certificate
     if sure is not None and sure.saturation_period == plan.period:
-        return f"no further processor helps: {cell(_told(plan, plan.period))} {plan.costs.unit} is the least of any number"
+        period = cell(_told(plan, plan.period))
+        return f"no further processor helps: {period} {plan.costs.unit} is the least of any number"
     return f"a {_ordinal(more.processors)} processor alone does not help"
 
 
@@ -159,7 +162,8 @@ def _free(network):
     """Operations that take no time here, counted, the most frequent first."""
     kinds = Counter() if network is None else Counter(
         node.op.kind if isinstance(node.op, Carried) else type(node.op).__name__
-        for node in network.nodes if not isinstance(node.op, GEMM_OPERATIONS) and not getattr(node.op, "missing_macs", 0))
+        for node in network.nodes
+        if not isinstance(node.op, GEMM_OPERATIONS) and getattr(node.op, "missing_macs", 0) == 0)
     free = [f"{count} {kind}" for kind, count in kinds.most_common() if kind not in FREE]
     return f" ({', '.join(free[:MOST_KINDS])}{', ...' * (len(free) > MOST_KINDS)})" if free else ""
 
