@@ -34,8 +34,8 @@ COSTS = [
     click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
 ]
 LIMITS = [
-    click.option("--memory", metavar="BYTES", help="Of a stage: versions of its weights and of the inputs of its layers "
-                 "have to fit."),
+    click.option("--memory", metavar="BYTES", help="Of a stage: versions of its weights and of the inputs of its "
+                 "layers have to fit."),
     click.option("--together", multiple=True, metavar="FIRST:LAST", help="Layers, by name or number, that stay on one "
                  "stage; may be repeated."),
     click.option("--speeds", metavar="S,S,...", help="Speed of each processor, in the order of the stages."),

@@ -46,7 +46,8 @@ __all__ = ["plan"]
               "and any .png or .svg, a Gantt chart.")
 @AS_JSON
 def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, stages_per_processor, batches,
-         micro_batches, model, delta_first, bandwidth, latency, sequence, dimension, batch_dimension, strict, **choices):
+         micro_batches, model, delta_first, bandwidth, latency, sequence, dimension, batch_dimension, strict,
+         **choices):
     """Split NETWORK over processors so that the slowest is as fast as can be.
 
     NETWORK is the name of a built-in network; a file: an ONNX model (.onnx), a network or SCALE-Sim topology (.csv), a
@@ -54,8 +55,8 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
 
     Columns of a stage: layers, its first and last by name, and their count; load, its work in cycles or the unit of the
     costs; busy, the part of the period that this fills; shifted, the part of delta of those layers that the next stage
-    computes; to next, what any pipeline sends over the boundary, activations there and errors back; added, what shifting
-    delta sends beside that. --json and stages.csv hold the exact numbers of all of it.
+    computes; to next, what any pipeline sends over the boundary, activations there and errors back; added, what
+    shifting delta sends beside that. --json and stages.csv hold the exact numbers of all of it.
 
     Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
     it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to

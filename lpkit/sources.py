@@ -86,7 +86,8 @@ def network_of(source, **choices):
         raise ValueError(f"sequence cannot be chosen of {str(source)!r}, a file; leave the option out")
     for option in OF_ONNX:
         if option in given and kind != "onnx":
-            raise ValueError(f"{option} has no meaning for {str(source)!r}, which is no ONNX model; leave the option out")
+            raise ValueError(f"{option} has no meaning for {str(source)!r}, which is no ONNX model; leave the option "
+                             "out")
     if kind == "name":
         return network(source, **{name: _whole(value, name) for name, value in given.items()})
     if kind == "onnx":

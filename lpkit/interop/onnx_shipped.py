@@ -11,8 +11,8 @@ from lpkit.interop.onnx_model import onnx_package
 
 __all__ = ["SHIPPED", "model_path"]
 
-SHIPPED = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
-           "zfnet512")
+SHIPPED = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet",
+           "vgg19", "zfnet512")
 
 
 def model_path(model):

@@ -85,8 +85,8 @@ class ScaleConfig:
         for name in (*MEMORIES, "bandwidth"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name.replace("_", " ")))
         if not isinstance(self.run_name, str) or not re.fullmatch(r"[\w.+-]{1,200}", self.run_name):
-            raise ValueError(f"run_name is {shown(self.run_name)}; it names a folder, so give letters, digits, '_', '.', "
-                             "'+' or '-'")
+            raise ValueError(f"run_name is {shown(self.run_name)}; it names a folder, so give letters, digits, '_', "
+                             "'.', '+' or '-'")
         choice(self.mode, "mode", MODES)
 
 

@@ -19,8 +19,8 @@ def write_topology(network, path, *, form="conv"):
 
     With ``form="gemm"`` each product is a line of M, N and K, for SCALE-Sim's ``-i gemm``; groups are one line each.
     With ``"conv"`` input sizes include the padding and leave out the edge no window reaches, so rounding up or down
-    agree. A depthwise layer becomes one line with ``_DP`` at its name, other groups one line each. What a line cannot say (dilation,
-    unequal strides, transposed convolution) is written as its matrix product, M x K in, filters 1 x K.
+    agree. A depthwise layer becomes one line with ``_DP`` at its name, other groups one line each. What a line
+    cannot say (dilation, unequal strides, transposed convolution) is written as its matrix product, M x K in, filters 1 x K.
 
     Returns
     -------
@@ -29,8 +29,8 @@ def write_topology(network, path, *, form="conv"):
     Raises
     ------
     ValueError
-        If a layer's name has a comma or the letters DP (which make SCALE-Sim split the layer), `form` is unknown, or `path`
-        cannot be written.
+        If a layer's name has a comma or the letters DP (which make SCALE-Sim split the layer), `form` is unknown, or
+        `path` cannot be written.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def write_topology(network, path, *, form="conv"):
 
 def _check_name(layer):
     if "DP" in layer.name or re.search(r'[,#;\t"]', layer.name):
-        raise ValueError(f"layer {shown(layer.name)} cannot be written: SCALE-Sim splits layers with DP in their names, "
-                         "and commas, semicolons, quotes and # divide a line; rename it")
+        raise ValueError(f"layer {shown(layer.name)} cannot be written: SCALE-Sim splits layers with DP in their "
+                         "names, and commas, semicolons, quotes and # divide a line; rename it")
 
 
 def _products(layer):
