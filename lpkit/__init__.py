@@ -2,7 +2,8 @@
 
 The vocabulary, in the order in which one thing is made from another:
 
-Network     layers (`Conv`, `Dense`, ...) as a graph; built in by name: ``network("vgg16")``
+Network     layers (`Conv`, `Dense`, ...) as a graph; built in by name: ``network("vgg16")``; your own by `read_csv`,
+            ``read_onnx("model.onnx")`` or ``read_torch(module, sample)``
 Array       a systolic array, rows x columns and what stays in place: ``Array(64, 64, "ws")``
 Costs       cycles of F, G and delta, and bytes, one row a layer: ``costs("vgg16", Array(64, 64), batch=32)``
 Plan        layers on stages and the delta work that moves up a stage: ``plan(costs, processors=4)``
@@ -55,18 +56,23 @@ __all__ = [
     "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "explore", "flat_from",
     "gains", "gemm_cycles", "gemms", "hand_made", "iteration_bound", "list_schedule", "min_period", "min_registers", "network",
     "notebook_ids", "optimal", "pipedream", "plan", "plots", "priorities", "publish", "read_claims", "read_csv",
-    "read_plan", "reading", "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity",
+    "read_onnx", "read_plan", "read_torch", "reading", "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity",
     "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
     "verify_optimal", "write_csv", "write_plan",
 ]  # fmt: skip
 
 
-def __getattr__(name):
-    """`lpkit.plots` and `lpkit.explore` on first use: matplotlib takes longer to import than everything else here."""
-    if name in ("explore", "plots"):
-        import importlib
+_READERS = {"read_onnx": "lpkit.interop.onnx", "read_torch": "lpkit.interop.torch_model"}
 
+
+def __getattr__(name):
+    """What is imported on first use: matplotlib takes longer than everything else here, and few read model files."""
+    import importlib
+
+    if name in ("explore", "plots"):
         return importlib.import_module(f"lpkit.{name}")
+    if name in _READERS:
+        return getattr(importlib.import_module(_READERS[name]), name)
     raise AttributeError(f"module 'lpkit' has no attribute {name!r}")
 
 

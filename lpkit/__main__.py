@@ -4,21 +4,20 @@ Every command takes ``--json``. Exit status: 0 done, 1 a check or a notebook fai
 traceback).
 """
 
-import json
 import re
-import shutil
 import sys
+import warnings
+from contextlib import contextmanager
 
 import click
 
 from lpkit.command_data import data
-from lpkit.partition import PLANNERS
-from lpkit.schedule import SCHEDULES
-from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
+from lpkit.command_options import cost_options, reader_options
+from lpkit.command_plan import plan
+from lpkit.command_text import AS_JSON, dump, readable, records, show, width
 
 __all__ = ["main"]
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
 NAMED = click.argument("source", metavar="NETWORK")
 FILES = (".json", ".csv", ".txt", ".png", ".svg")
 
@@ -33,7 +32,8 @@ def main(arguments=None):
     """
     try:
         given = _each_export(sys.argv[1:] if arguments is None else arguments)
-        status = cli.main(args=given, prog_name="lpkit", standalone_mode=False)
+        with _warnings_in_a_line():
+            status = cli.main(args=given, prog_name="lpkit", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -53,6 +53,15 @@ def main(arguments=None):
         return _fail(f"this cannot be computed here ({': '.join([type(error).__name__, *map(str, error.args[:1])])}); "
                      "use smaller sizes or a smaller file")
     return status if isinstance(status, int) else 0
+
+
+@contextmanager
+def _warnings_in_a_line():
+    """Show what a library says to its caller as a person reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"lpkit: warning: {message}", err=True)
+        yield
 
 
 def _each_export(arguments):
@@ -87,66 +96,15 @@ def _brief(line):
     return line if len(line) <= 2000 else f"{line[:1200]} ... {line[-600:]}"
 
 
-def _show(frame, as_json, *, head=None, lead=(), foot=()):
-    """Print a table for people or a JSON object for machines."""
-    from lpkit.display import Table
-
-    if as_json:
-        return _dump({**(head or {}), "rows": _records(frame)})
-    lead = [*(f"{name}: {value}" for name, value in (head or {}).items()), *lead]
-    for line in [*lead, Table(frame).text(_width()), *foot]:
-        click.echo(line)
-
-
-def _records(frame):
-    """Rows as dicts; what is missing (NaN) is None, since JSON has no NaN."""
-    rows = frame.to_dict("records")
-    return [{name: None if value != value else value for name, value in row.items()} for row in rows]
-
-
-def _width():
-    return shutil.get_terminal_size((120, 24)).columns
-
-
-def _dump(value):
-    click.echo(json.dumps(value, indent=1, default=float))
-
-
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="layerpipe-lpkit", prog_name="lpkit")
 def cli():
     """Pipeline-parallel training: costed, planned and checked against its papers."""
 
 
-def cost_options(command):
-    """The modelling choices, shared by `cost` and `plan`."""
-    options = [
-        click.option("--array", metavar="ROWSxCOLUMNS", help="[default: 32x32]"),
-        click.option("--batch", metavar="N", help="Samples a mini-batch.  [default: 32]"),
-        click.option("--sequence", metavar="N", help="Tokens a sample of a built-in transformer.  [default: as "
-                     "published]"),
-        click.option("--reading", "read", metavar="NAME", help="Set of modelling choices: plain or closest (to the "
-                     "paper); the options below replace single ones.  [default: plain]"),
-        click.option("--dataflow", metavar="|".join(DATAFLOWS), help="What stays in place: weights, outputs, inputs."),
-        click.option("--convention", metavar="|".join(CONVENTIONS),
-                     help="How cycles are counted: exactly, or as SCALE-Sim prints them."),
-        click.option("--fold-overlap", metavar="|".join(FOLD_OVERLAPS),
-                     help="Whether the next weights load while the last fold computes."),
-        click.option("--delta", metavar="|".join(DELTAS), help="How delta becomes a Gemm."),
-        click.option("--g-form", "G", metavar="|".join(G_FORMS), help="What streams in G: a, the input; b, delta."),
-        click.option("--batching", metavar="|".join(BATCHINGS), help="The batch inside one Gemm, or a Gemm an image."),
-        click.option("--layers", metavar="all|convolutions|main_path", help="What counts; main_path: no projections."),
-        click.option("--first-layer-delta/--no-first-layer-delta", default=None,
-                     help="Count the gradient of the network's input."),
-        click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @cli.command()
 @NAMED
+@reader_options
 @cost_options
 @click.option("--op", default="all", show_default=True, metavar="F|G|delta|all")
 @AS_JSON
@@ -157,147 +115,19 @@ def cost(source, op, as_json, **choices):
     convention or --op G|delta is given.
     """
     from lpkit.checks import choice
-    from lpkit.sources import DEFAULT_ARRAY, layer_costs, topology_report
+    from lpkit.sources import array_of, layer_costs, topology_report
 
     choice(op, "op", ("F", "G", "delta", "all"))
     report = topology_report(source, **choices) if op in ("F", "all") else None
     if report is not None:
-        return _show(report, as_json, head={"network": source, "array": choices["array"] or DEFAULT_ARRAY})
+        array = array_of(choices["array"], choices["config"], None)
+        return show(report, as_json, head={"network": source, "array": f"{array.rows}x{array.columns}"})
     found = layer_costs(source, **choices)
     frame = found.to_frame().drop(columns=["first_consumer", "shared_input"])
     frame = frame if op == "all" else frame[["layer", op]]
     totals = {"F": found.F.sum(), "G": found.G.sum(), "delta": found.delta.sum(), "total": found.total}
-    foot = [f"total: {', '.join(f'{n} {_number(v)}' for n, v in totals.items() if op in (n, 'all'))} {found.unit}"]
-    _show(frame, as_json, head={"network": found.name, "unit": found.unit, "source": found.source}, foot=foot)
-
-
-def _number(value):
-    return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.6g}"
-
-
-@cli.command()
-@NAMED
-@click.option("-P", "--processors", metavar="N", help="[default: 4]")
-@cost_options
-@click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
-@click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are "
-              "against PipeDream's planner.")
-@click.option("--stages", "table", is_flag=True, help="Print the table of stages also where a plan.json is scheduled.")
-@click.option("--schedule", metavar="|".join(SCHEDULES), help="Run the plan, and print the measures explained above. "
-              "Other common names, such as 1F1B (one_f_one_b) or ZB-H1 (zero_bubble), are taken, in any case.")
-@click.option("--batches", metavar="N", help="Mini-batches of the schedule.  [default: 4 where it flushes; else 12, or "
-              "half as many again as fill pipeline and stashes, if more: 4 x stages - 4 fill them (layerpipe, "
-              "registered), or 2 x stages - 2 (1f1b, pipedream)]")
-@click.option("--micro-batches", metavar="N", help="Of each mini-batch of a schedule that flushes, each with the "
-              "plan's costs.  [default: 4 x stages]")
-@click.option("--model", metavar="registered|1f1b", help="Of layerpipe: with S stages after a stage its gradients are "
-              "2 S (registered) or S (1f1b) updates late.  [default: registered]")
-@click.option("--delta-first", is_flag=True, default=None, help="All deltas of a stage before its first G, in "
-              "one_f_one_b and interleaved; else layer by layer.")
-@click.option("--stages-per-processor", metavar="N", help="Of interleaved: the plan has N stages for each processor.")
-@click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, "
-              "such as a second; without it, sends take no time.")
-@click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit "
-              "of the costs.  [default: 0]")
-@click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
-@click.option("--width", metavar="N", help="Characters of a line of --ascii.  [default: the terminal's]")
-@click.option("--clock", metavar="HZ", help="Cycles a second in trace.json; without it a cycle is shown as 1 us.")
-@click.option("--export", "files", multiple=True, metavar="FILE...", help="Write files; names say what: plan.json, "
-              "stages.csv (any other .json, .csv), graph.txt; with --schedule trace.json, schedule.csv, timeline.csv, "
-              "and any .png or .svg, a Gantt chart.")
-@AS_JSON
-def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, stages_per_processor, batches,
-         micro_batches, model, delta_first, bandwidth, latency, **choices):
-    """Split NETWORK over processors so that the slowest is as fast as can be.
-
-    NETWORK may also be a plan.json that was exported before.
-
-    Columns of a stage, in cycles or the unit of the costs: fixed, its F + G; delta_kept, delta_in, delta_out, work on
-    delta that stays, comes from the stage before, goes to the next; out_fraction, the part of the moved layers' delta
-    that goes; mandatory_bytes and additional_bytes cross to the next stage, in any pipeline and by moving delta.
-
-    Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
-    it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to
-    the end; latency, of the mini-batch in the middle, from its first F to its update; makespan, all of it; bubbles,
-    the share of the makespan in which processors wait. in_flight and bytes are the most that a processor keeps.
-    """
-    from lpkit import plan_command as command
-    from lpkit.exports import export, held
-    from lpkit.planfile import to_dict
-
-    made = command.planned(source, stages_per_processor=stages_per_processor, **choices)
-    line = command.scheduled(made, schedule, stages_per_processor=stages_per_processor, batches=batches,
-                             micro_batches=micro_batches, model=model, delta_first=delta_first, bandwidth=bandwidth,
-                             latency=latency)  # fmt: skip
-    width = _needs_schedule(line, drawn, width, clock, files)
-    command.refuse_overwriting(source, files)
-    channels = command.channels_of(source) if files else None
-    pairs = [(str(path), held(path, line)) for path in
-             export(made, files, timeline=line, channels=channels, clock=command.number(clock))]  # fmt: skip
-    compared = command.compared(made) if compare else None
-    if as_json:
-        extra = {} if compared is None else {"compare": compared.to_dict("records")}
-        extra |= {"files": dict(pairs)} if pairs else {}
-        return _dump(to_dict(made) | extra | _timeline(line, width))
-    _show_plan(made, compared, line, width, table or line is None or not command.is_plan(source))
-    for path, words in pairs:
-        click.echo(f"wrote {path}: {words}")
-
-
-def _needs_schedule(line, drawn, width, clock, files):
-    """Characters of a drawing, or None without one; raises if something is asked for that needs something else."""
-    from lpkit.checks import whole_number
-    from lpkit.plan_command import whole
-
-    for option, given in (("--ascii", drawn), ("--clock", clock is not None)):
-        if given and line is None:
-            raise ValueError(f"{option} has no meaning without a schedule; give --schedule layerpipe or another")
-    if width is not None and not drawn:
-        raise ValueError("--width has no meaning without a drawing; give --ascii, or leave it out")
-    if clock is not None and not any(name.endswith("trace.json") for name in files):
-        raise ValueError("--clock has no meaning without a trace; give --export trace.json, or leave it out")
-    if not drawn:
-        return None
-    fits = max(20, min(_width() - len(f"processor {line.stages} "), 10_000))
-    return fits if width is None else whole_number(whole(width), "width", least=10, most=10_000)
-
-
-def _timeline(line, width):
-    """What ``--json`` adds of a timeline."""
-    from lpkit.schedule_report import measures
-
-    return {} if line is None else {"timeline": measures(line) | ({"ascii": line.ascii(width)} if width else {})}
-
-
-def _show_plan(made, compared, line, width, table):
-    """A plan, and its timeline if there is one, for people."""
-    from lpkit.plan_command import one_line
-    from lpkit.planfile import stage_table
-
-    head = f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages"
-    click.echo(head if table else f"{head}, {one_line(made)}")
-    if table:
-        shared = line is not None and max(line.processors) < line.stages
-        _show(stage_table(made), False, foot=_summary(made, ", with one for each stage" * shared))
-    if compared is not None:
-        click.echo("period ratio, time reduction and throughput gain against PipeDream's planner:")
-        _show(compared, False)
-    if line is not None:
-        _show_timeline(line, width)
-
-
-def _show_timeline(line, width):
-    from lpkit.schedule_report import processor_table, spoken
-
-    _show(processor_table(line), False, foot=[line.ascii(width)] if width else [], lead=spoken(line))
-
-
-def _summary(made, of=""):
-    unit = made.costs.unit
-    lines = [f"period {_number(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor{of}"]
-    if made.certificate is not None:
-        lines.append(made.certificate.text)
-    return lines + [f"note: {note}" for note in made.notes]
+    foot = [f"total: {', '.join(f'{n} {readable(v)}' for n, v in totals.items() if op in (n, 'all'))} {found.unit}"]
+    show(frame, as_json, head={"network": found.name, "unit": found.unit, "source": found.source}, foot=foot)
 
 
 @cli.command()
@@ -314,7 +144,7 @@ def retime(graph, period, registers, as_json):
         choice(registers, "registers", ("min",))
     found, lags = retimed(read_graph(graph), period, fewest=registers == "min")
     if as_json:
-        return _dump(found | {"lags": lags})
+        return dump(found | {"lags": lags})
     for name, value in found.items():
         click.echo(f"{name}: {value}")
     moved = {node: lag for node, lag in lags.items() if lag}
@@ -332,7 +162,7 @@ def list_(as_json):
 
     claims = [claim.item for claim in read_claims()]
     rows = [{"id": name, "claims": claims.count(name), "title": title(name)} for name in notebook_ids()]
-    _show(pd.DataFrame(rows), as_json)
+    show(pd.DataFrame(rows), as_json)
 
 
 @cli.command()
@@ -354,12 +184,12 @@ def figures(ids, pairs, jobs, out, fresh, timeout, as_json):
 
     batch = run(list(ids) or None, parameters=dict(pairs), jobs=jobs, out=out, fresh=fresh, timeout=timeout)
     if as_json:
-        _dump(batch.to_dict())
+        dump(batch.to_dict())
     if not pairs and not out and batch.exit_code == 0:
         if not ids or "00_index" in ids:
             refresh()
         if not ids and not as_json:
-            click.echo(table().text(_width()))
+            click.echo(table().text(width()))
     return batch.exit_code
 
 
@@ -372,7 +202,7 @@ def check(jobs, as_json):
 
     result = compare(jobs=jobs)
     if as_json:
-        _dump(result.to_dict())
+        dump(result.to_dict())
     return result.exit_code
 
 
@@ -385,10 +215,11 @@ def claims(item, as_json):
     from lpkit.claims import verdicts
 
     if as_json:
-        return _dump(_records(verdicts(item)))
-    click.echo(table(item).text(_width()))
+        return dump(records(verdicts(item)))
+    click.echo(table(item).text(width()))
 
 
+cli.add_command(plan)
 cli.add_command(data)
 
 if __name__ == "__main__":

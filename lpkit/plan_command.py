@@ -1,30 +1,28 @@
 """What ``lpkit plan`` does between its options and its text: a source becomes a plan, a plan a timeline and files."""
 
 import inspect
-import re
-from fractions import Fraction
+import warnings
 from pathlib import Path
 
 import pandas as pd
 
 from lpkit.checks import plain, whole_number
 from lpkit.interop.torch_shift_file import input_channels
-from lpkit.networks import network, read_csv
+from lpkit.networks import Network
 from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
+from lpkit.plan_options import LIMITS, another, limits, number, whole
 from lpkit.plan_reader import read_plan
 from lpkit.schedule import SCHEDULES, schedule_named
 from lpkit.schedule import schedule as schedule_of
-from lpkit.sources import kind_of, layer_costs
+from lpkit.sources import kind_of, layer_costs, network_of
 from lpkit.sweep import OPTIONS
 
-__all__ = ["channels_of", "compared", "is_plan", "number", "one_line", "planned", "refuse_overwriting", "scheduled",
-           "whole"]
+__all__ = ["channels_of", "compared", "is_plan", "one_line", "opened", "planned", "refuse_overwriting", "scheduled"]
 
 PROCESSORS, PLANNER = 4, "optimal"
 FLUSHED_BATCHES, BATCHES = 4, 12  # mini-batches with a flush after each, and the fewest without
 MICRO_BATCHES = 4  # times the stages
-NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?(/[0-9]{1,18})?")
 
 
 def is_plan(source):
@@ -43,10 +41,17 @@ def planned(source, *, processors=None, planner=None, stages_per_processor=None,
 
     With several stages a processor the plan has as many stages as there are for all processors.
 
+    Parameters
+    ----------
+    source : str, path or Network
+    **choices
+        Those of `layer_costs`, and of `lpkit.plan_options.limits`.
+
     Raises
     ------
     ValueError, FileNotFoundError
-        As `layer_costs`, the planners and `read_plan`; or if a choice is given that a plan file cannot use.
+        As `layer_costs`, the planners and `read_plan`; or if a choice is given that a plan file or the planner cannot
+        use.
 
     Examples
     --------
@@ -55,9 +60,9 @@ def planned(source, *, processors=None, planner=None, stages_per_processor=None,
     >>> planned("vgg11", processors="4", stages_per_processor="2").processors
     8
     """
-    if is_plan(source):
-        given = [name for name, value in {"processors": processors, "planner": planner, **choices}.items()
-                 if value is not None]  # fmt: skip
+    if not isinstance(source, Network) and is_plan(source):
+        given = {name: value for name, value in {"processors": processors, "planner": planner, **choices}.items()
+                 if value not in (None, False, ())}  # fmt: skip
         if given:
             raise ValueError(f"{str(source)!r} is a plan; {', '.join(sorted(given))} cannot change it, leave the options "
                              "out")  # fmt: skip
@@ -66,8 +71,10 @@ def planned(source, *, processors=None, planner=None, stages_per_processor=None,
     processors, each = PROCESSORS if processors is None else whole(processors), 1
     if stages_per_processor is not None:
         processors, each = whole_number(processors, "processors"), _several(stages_per_processor)
-    return make(layer_costs(source, **choices), processors * each if each > 1 else processors, planner,
-                **OPTIONS.get(planner, {}))  # fmt: skip
+    asked = {name: choices.pop(name) for name in LIMITS if name in choices}
+    found = layer_costs(source, **choices)
+    return make(found, processors * each if each > 1 else processors, planner,
+                **OPTIONS.get(planner, {}), **limits(planner, found, **asked))  # fmt: skip
 
 
 def scheduled(plan, name, *, stages_per_processor=None, **given):
@@ -153,37 +160,37 @@ def one_line(plan):
     return f"{period}; {layers}"
 
 
-def whole(text):
-    """A whole number from a command line; what is none stays as it is, and is refused where it is used."""
-    try:
-        return int(text)
-    except (TypeError, ValueError):
-        return text
-
-
-def number(text):
-    """A number from a command line, exact; what is not one stays text, which is refused where it is used.
+def opened(source, **choices):
+    """The network of a source, and what its reader assumed; (None, ()) where the source holds costs or a plan.
 
     Examples
     --------
-    >>> number("4"), number("2.5"), number("1e9"), number("many")
-    (4, Fraction(5, 2), 1000000000, 'many')
+    >>> net, warned = opened("lenet5")
+    >>> net.name, warned, opened("best/plan.json")
+    ('lenet5', (), (None, ()))
     """
-    if not isinstance(text, str) or not NUMBER.fullmatch(text):
-        return text
-    whole, _, below = text.partition("/")
-    if below and not int(below):
-        return text
-    value = Fraction(whole) / Fraction(below or 1)
-    return value.numerator if value.denominator == 1 else value
+    if is_plan(source):
+        return None, ()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        net = network_of(source, **choices)
+    told = [str(warning.message) for warning in caught]
+    if kind_of(source) == "onnx":
+        sizes = "".join(f", {size}" for size in choices.get("dimension") or ())
+        told.append("a sample is one entry along the batch dimension, as many as --batch says whatever the file does"
+                    f"{sizes}")
+    return net, tuple(told)
 
 
-def channels_of(source):
-    """Input channels of each layer, where the source is a network; else None."""
-    kind = None if is_plan(source) else kind_of(source)
-    if kind not in ("name", "network"):
-        return None
-    return input_channels(network(source) if kind == "name" else read_csv(source))
+def channels_of(net):
+    """Input channels of each layer of a network; None without one.
+
+    Examples
+    --------
+    >>> channels_of(opened("sample4")[0])["conv2"]
+    32
+    """
+    return None if net is None else input_channels(net)
 
 
 def refuse_overwriting(source, paths):
@@ -194,10 +201,19 @@ def refuse_overwriting(source, paths):
 
 
 def compared(plan):
-    """Every planner on the same costs: period ratio, time reduction and throughput gain against PipeDream."""
-    plans = {name: make(plan.costs, plan.processors, name, **OPTIONS.get(name, {})) for name in PLANNERS
-             if name != plan.planner.split()[0]}  # fmt: skip
-    plans = {name: plans.get(name, plan) for name in PLANNERS}
+    """Every planner on the same costs, under the limits it knows, if it finds a plan: its period against PipeDream's.
+
+    Columns planner, period, speedup, period ratio, time reduction and throughput gain.
+
+    Raises
+    ------
+    ValueError
+        If no plan of PipeDream's planner keeps to the limits.
+    """
+    plans = {name: plan if name == plan.planner.split()[0] else another(plan, planner=name) for name in PLANNERS}
+    plans = {name: made for name, made in plans.items() if made is not None}
+    if "pipedream" not in plans:
+        raise ValueError("there is nothing to compare with: no plan of PipeDream's planner keeps to what was asked for")
     old = float(plans["pipedream"].period)
     ratios = {name: old / float(p.period) if p.period else 1.0 for name, p in plans.items()}
     return pd.DataFrame([

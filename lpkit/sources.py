@@ -5,18 +5,21 @@ PipeDream graph.txt, whose times are measured, so that no array is asked for. An
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from lpkit.checks import is_file, read_text, shown, unknown_name, whole_number
 from lpkit.costs import costs, reading
 from lpkit.interop import pipedream, scalesim
 from lpkit.interop.onnx import read_onnx
-from lpkit.networks import NETWORKS, network, read_csv
+from lpkit.interop.scalesim_config import read_config
+from lpkit.networks import NETWORKS, Network, network, read_csv
 from lpkit.systolic import Array
 
-__all__ = ["kind_of", "layer_costs", "topology_report"]
+__all__ = ["kind_of", "layer_costs", "network_of", "topology_report"]
 
 DEFAULT_ARRAY, DEFAULT_BATCH = "32x32", 32
+OF_NAMES, OF_ONNX = ("sequence",), ("dimension", "batch_dimension", "strict")  # choices of a reader
 
 
 def kind_of(source):
@@ -54,25 +57,81 @@ def _is_node(line):
     return bool(re.fullmatch(r"\S+", name)) and "forward_compute_time" in rest.partition(" -- ")[2]
 
 
-def layer_costs(source, *, array=None, batch=None, read=None, **choices):
-    """Costs of each layer of `source`; what is None is 32x32, 32, the plain reading, the choice of the reading.
+def network_of(source, **choices):
+    """The `Network` that a source names or holds; None for a topology or a graph.txt, which hold costs only.
 
     Parameters
     ----------
-    source : str or path
-        A built-in name or a file.
-    array : str, optional
-        ``"ROWSxCOLUMNS"``.
-    batch : int or str, optional
-    read : str, optional
-        Name of a reading.
+    source : str, path or Network
+        A Network is returned as it is.
     **choices
-        ``dataflow``, the keywords of `costs`, and ``sequence`` of a built-in transformer; None where not given.
+        ``sequence`` of a built-in transformer; ``dimension`` (a sequence of ``"NAME=SIZE"``), ``batch_dimension`` (a
+        number or ``"none"``) and ``strict`` of an ONNX model. None where not given.
 
     Raises
     ------
     ValueError, FileNotFoundError
-        As `kind_of`, the readers and `costs`; also if a choice is given that the source cannot use.
+        As `kind_of` and the readers; also if a choice is given that the source cannot use.
+
+    Examples
+    --------
+    >>> network_of("bert_base", sequence="128").input_shape
+    (128, 1, 1)
+    """
+    given = _given(choices)
+    if isinstance(source, Network):
+        return source
+    kind = kind_of(source)
+    if "sequence" in given and kind != "name":
+        raise ValueError(f"sequence cannot be chosen of {str(source)!r}, a file; leave the option out")
+    for option in OF_ONNX:
+        if option in given and kind != "onnx":
+            raise ValueError(f"{option} has no meaning for {str(source)!r}, which is no ONNX model; leave the option "
+                             "out")
+    if kind == "name":
+        return network(source, **{name: _whole(value, name) for name, value in given.items()})
+    if kind == "onnx":
+        return read_onnx(source, **_of_onnx(**given))
+    return read_csv(source) if kind == "network" else None
+
+
+def _of_onnx(dimension=(), batch_dimension="0", strict=False):
+    """Keywords of `read_onnx` from words of a command line."""
+    sizes = {}
+    for text in dimension:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not re.fullmatch(r"\d{1,18}", size):
+            raise ValueError(f"dimension is {shown(text)}; it must be NAME=SIZE, as in height=224")
+        sizes[name] = int(size)
+    axis = None if str(batch_dimension).lower() == "none" else batch_dimension
+    if isinstance(axis, str):
+        if not re.fullmatch(r"\d", axis):
+            raise ValueError(f"batch_dimension is {shown(axis)}; it must be a whole number from 0 to 7, or none")
+        axis = int(axis)
+    return {"dimensions": sizes or None, "batch_dimension": axis, "strict": strict}
+
+
+def layer_costs(source, *, array=None, config=None, batch=None, read=None, **choices):
+    """Costs of each layer of `source`; what is None is 32x32, 32, the plain reading, the choice of the reading.
+
+    Parameters
+    ----------
+    source : str, path or Network
+        A built-in name, a file, or what `network_of` made of it.
+    array : str, optional
+        ``"ROWSxCOLUMNS"``.
+    config : path, optional
+        A SCALE-Sim config, which gives array and dataflow in place of `array`; ``dataflow`` still replaces its own.
+    batch : int or str, optional
+    read : str, optional
+        Name of a reading.
+    **choices
+        ``dataflow``, the keywords of `costs`, and those of `network_of`; None where not given.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `network_of`, the readers and `costs`; also if a choice is given that the source cannot use.
 
     Examples
     --------
@@ -81,26 +140,37 @@ def layer_costs(source, *, array=None, batch=None, read=None, **choices):
     >>> layer_costs("bert_base", sequence=128).total
     1118730192
     """
-    kind, given = kind_of(source), _given(choices)
+    given = _given(choices)
+    readers = {name: given.pop(name) for name in (*OF_NAMES, *OF_ONNX) if name in given}
+    net = network_of(source, **readers)
+    kind = "network" if net is not None else kind_of(source)
     if kind == "graph":
-        return _measured(source, given | _given({"array": array, "batch": batch, "reading": read}))
-    sequence = {"sequence": _whole(given.pop("sequence"), "sequence")} if "sequence" in given else {}
-    if sequence and kind != "name":
-        raise ValueError(f"sequence cannot be chosen of {str(source)!r}, a file; leave the option out")
+        return _measured(source, given | _given({"array": array, "config": config, "batch": batch, "reading": read}))
     read = reading("plain" if read is None else read)
     settings = {**read.choices(), **given}
-    array = Array.parse(array or DEFAULT_ARRAY, dataflow=settings.pop("dataflow", read.dataflow))
+    array = array_of(array, config, given.get("dataflow"), settings.pop("dataflow", read.dataflow))
     batch = DEFAULT_BATCH if batch is None else _whole(batch, "batch")
     if kind == "topology":
         if settings.pop("layers") != "all" and "layers" in given:
             raise ValueError("layers cannot be chosen from a SCALE-Sim topology; leave the option out")
         return scalesim.topology_costs(source, array, batch=batch, **settings)
-    reader = {"name": network, "network": read_csv, "onnx": read_onnx}[kind]
-    return costs(reader(source, **sequence), array, batch=batch, **settings)
+    return costs(net, array, batch=batch, **settings)
+
+
+def array_of(array, config, dataflow, default="ws"):
+    """The array that words of a command line name: its size, or a config file; `dataflow` replaces the file's own."""
+    if config is None:
+        return Array.parse(array or DEFAULT_ARRAY, dataflow=dataflow or default)
+    if array is not None:
+        raise ValueError("array and config both say the size of the array; give one of them")
+    found = read_config(config).array
+    return found if dataflow is None else replace(found, dataflow=dataflow)
 
 
 def _given(choices):
-    return {name: value for name, value in choices.items() if value is not None}
+    """Choices that were made: not None, not an empty sequence, not a flag left out."""
+    return {name: value for name, value in choices.items() if value is not None and value != () and (
+        name != "strict" or value)}
 
 
 def _measured(source, given):
@@ -111,7 +181,7 @@ def _measured(source, given):
     return pipedream.to_costs(pipedream.read_graph(Path(source).resolve()))
 
 
-def topology_report(source, *, array=None, batch=None, dataflow=None, convention=None, **choices):
+def topology_report(source, *, array=None, config=None, batch=None, dataflow=None, convention=None, **choices):
     """SCALE-Sim's report of a SCALE-Sim topology as a DataFrame.
 
     None for any other source, and where something is asked for that SCALE-Sim's report does not know: a batch, a
@@ -120,7 +190,7 @@ def topology_report(source, *, array=None, batch=None, dataflow=None, convention
     asked = batch not in (None, 1, "1") or convention not in (None, "scalesim") or _given(choices)
     if asked or kind_of(source) != "topology":
         return None
-    return scalesim.report_topology(source, Array.parse(array or DEFAULT_ARRAY, dataflow=dataflow or "ws"))
+    return scalesim.report_topology(source, array_of(array, config, dataflow))
 
 
 def _whole(text, name):

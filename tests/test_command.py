@@ -32,7 +32,8 @@ from lpkit.plan_reader import read_plan
 from lpkit.planfile import plan_text, stage_table, to_dict
 from lpkit.schedule import SCHEDULES, schedule
 from lpkit.schedule_report import measures, timeline_csv
-from lpkit.sources import kind_of, layer_costs, topology_report
+from lpkit.plan_report import plan_table, report_dict
+from lpkit.sources import kind_of, layer_costs, network_of, topology_report
 from lpkit.sweep import OPTIONS
 from lpkit.systolic import Array
 
@@ -236,6 +237,11 @@ def test_the_table_for_people(lpkit):
 # ---- plan ---------------------------------------------------------------------------------------------------------
 
 
+def told(made, net=None, given=()):
+    """What ``--json`` prints of a plan."""
+    return json.loads(json.dumps(to_dict(made) | report_dict(made, net, given)))
+
+
 @pytest.mark.parametrize("name, read", [
     ("vgg11", lambda path: costs("vgg11")), ("net.csv", lambda path: costs(read_csv(path))),
     ("conv.csv", lambda path: scalesim.topology_costs(path, batch=32)),
@@ -244,7 +250,9 @@ def test_the_table_for_people(lpkit):
 ])  # fmt: skip
 def test_plan_of_every_source(answer, folder, name, read):
     source = name if name in NETWORKS else folder / name
-    assert answer("plan", source, "-P", 2) == to_dict(plan(read(source), 2))
+    net = network_of(source)
+    assert (net is None) == (name in ("conv.csv", "gemm.csv", "graph.txt"))
+    assert answer("plan", source, "-P", 2) == told(plan(read(source), 2), net)
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
@@ -253,11 +261,11 @@ def test_every_planner(answer, planner):
                    "--array", "64x64")
     expected = plan(costs("resnet18", Array(64, 64), **READINGS["closest"].choices()), 5, planner,
                     **OPTIONS.get(planner, {}))  # fmt: skip
-    assert found == json.loads(json.dumps(to_dict(expected)))
+    assert found == told(expected, network("resnet18"))
 
 
 def test_four_processors_and_the_optimum_by_default(answer):
-    assert answer("plan", "vgg11") == to_dict(plan(costs("vgg11"), 4))
+    assert answer("plan", "vgg11") == told(plan(costs("vgg11"), 4), network("vgg11"))
 
 
 def test_comparison_of_the_planners(answer, lpkit):
@@ -301,7 +309,9 @@ def test_export(answer, tmp_path):
     found = answer("plan", "sample4", "-P", 3, "--export", tmp_path / "plan.json", "--export", tmp_path / "stages.csv")
     assert found.pop("files") == {str(tmp_path / "plan.json"): "plan",
                                   str(tmp_path / "stages.csv"): "stages of the plan, a row each"}  # fmt: skip
-    assert json.loads((tmp_path / "plan.json").read_text()) == found
+    assert found.keys() - to_dict(read_plan(tmp_path / "plan.json")).keys() == {"next", "assumptions"}
+    assert json.loads((tmp_path / "plan.json").read_text()) == {
+        name: value for name, value in found.items() if name not in ("next", "assumptions")}
     expected = stage_table(plan(costs("sample4"), 3))
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "stages.csv"), expected, check_dtype=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.json", "stages.csv"]
@@ -436,7 +446,8 @@ def test_a_plan_file_is_a_network(answer, lpkit, tmp_path):
     path = tmp_path / "plan.json"
     first = answer("plan", "resnet18", "-P", 5, "--array", "16x16", "--export", path)
     del first["files"]
-    assert answer("plan", path) == first == to_dict(read_plan(path))
+    assert first == told(read_plan(path), network("resnet18"))
+    assert answer("plan", path) == told(read_plan(path))
     again = answer("plan", path, "--schedule", "pipedream", "--compare", "--export", tmp_path / "again.json",
                    tmp_path / "schedule.csv")  # fmt: skip
     assert (tmp_path / "again.json").read_text() == path.read_text()
@@ -481,11 +492,11 @@ def test_a_plan_file_that_is_scheduled_is_one_line(answer, lpkit, tmp_path):
     path = tmp_path / "plan.json"
     answer("plan", "vgg11", "-P", 4, "--export", path)
     status, out, _ = lpkit("plan", path, "--schedule", "interleaved", "--stages-per-processor", 2)
-    assert status == 0 and "delta_kept" not in out and out.splitlines()[0].endswith(
+    assert status == 0 and "shifted" not in out and out.splitlines()[0].endswith(
         f"{repr(read_plan(path)).splitlines()[2]}; {repr(read_plan(path)).splitlines()[1]}")
     assert "interleaved, 4 stages on 2 processors: 4 mini-batches of 16 micro-batches" in out.splitlines()[1]
     for words in (["--schedule", "gpipe", "--stages"], []):
-        assert "delta_kept" in lpkit("plan", path, *words)[1]
+        assert "shifted" in lpkit("plan", path, *words)[1]
     status, _, err = lpkit("plan", path, "--schedule", "interleaved", "--stages-per-processor", 3)
     assert status == 2 and "the plan has 4 stages, which cannot be shared out by 3 a processor; ask for other" in err
 
@@ -656,7 +667,7 @@ FILES = [
     ("plan vgg16 --schedule interleaved --stages-per-processor 1", "stages_per_processor is 1; it must be a"),
     ("plan vgg16 --schedule gpipe --stages-per-processor 2", "stages_per_processor has no meaning for the schedule"),
     ("plan vgg16 --stages-per-processor 2", "stages_per_processor has no meaning without a schedule; give --schedule"),
-    ("plan vgg16 --batches 3 --bandwidth 2", "batches, bandwidth has no meaning without a schedule; give --schedule"),
+    ("plan vgg16 --batches 3 --latency 2", "batches, latency has no meaning without a schedule; give --schedule"),
     ("plan vgg16 --ascii", "--ascii has no meaning without a schedule; give --schedule layerpipe or another"),
     ("plan vgg16 --clock 5", "--clock has no meaning without a schedule"),
     ("plan vgg16 --schedule gpipe --clock fast", "--clock has no meaning without a trace; give --export trace.json"),

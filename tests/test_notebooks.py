@@ -21,7 +21,7 @@ from lpkit.parameters import parameters, values
 
 IDS = notebook_ids()
 WITHOUT_CLAIMS = {"explorer", "pprs_explorer", "pprs_beyond", "sensitivity", "retiming_playground", "stale_training",
-                  "torch_pipeline", "transformers", "measured_profiles"}
+                  "torch_pipeline", "transformers", "measured_profiles", "plan_your_model"}
 WITHOUT_RESULTS = {"00_index", "explorer", "pprs_explorer"}
 MOST_CODE_CELLS = 8
 MOST_LINES = 12
@@ -57,6 +57,7 @@ VARIATIONS = {
     "pprs_beyond": {"steps": 10, "depth": 6, "problem_depths": [5]},
     "pprs_convex": {"dimension": 10, "seeds": 1, "precisions": [0.1], "samples": [1, 4]},
     "transformers": {"bert_sequences": [16], "gpt2_sequences": [16], "vit_sizes": [32], "processors": [2, 5]},
+    "plan_your_model": {"model": "squeezenet", "processors": 2},
     "stale_training": {"layers": 3, "activations": ["tanh"], "step_sizes": [0.05], "seeds": 1, "epochs": 1},
 }
 

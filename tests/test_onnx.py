@@ -1,6 +1,8 @@
 """ONNX models as networks: models nobody here wrote, hand-made ones, independent counts, and every bad input."""
 
 import re
+import subprocess
+import sys
 import time
 import tracemalloc
 import warnings
@@ -15,8 +17,9 @@ onnx = pytest.importorskip("onnx", reason="the ONNX reader needs the package onn
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from lpkit.costs import costs  # noqa: E402
-from lpkit.interop import onnx_model, onnx_shapes  # noqa: E402
+from lpkit.interop import onnx_model, onnx_shapes, onnx_shipped  # noqa: E402
 from lpkit.interop.onnx import missing_work, read_onnx  # noqa: E402
+from lpkit.interop.onnx_shipped import model_path  # noqa: E402
 from lpkit.networks import (  # noqa: E402
     Add, BatchNorm, Carried, Concat, Conv, ConvND, ConvTranspose, Dense, MatMul, Network, network,
 )  # fmt: skip
@@ -79,6 +82,71 @@ def test_shipped_models(name):
     assert (found.parameters, len(found.layers)) == (parameters, layers)
     assert round(sum(layer.macs() for layer in found.layers) / 1e9, 2) == giga_macs
     assert missing_work(found) == ()
+
+
+# Parameters and 10**9 multiply-accumulates in the tables of weights in torchvision's documentation; its SqueezeNet of
+# that size is version 1.1.
+TORCHVISION = {"vgg19": (143_667_240, 19.63), "resnet50": (25_557_032, 4.09), "squeezenet": (1_235_496, 0.35),
+               "densenet121": (7_978_856, 2.83)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TORCHVISION)
+def test_counts_that_torchvision_publishes(name):
+    parameters, giga_macs = TORCHVISION[name]
+    found = shipped(name)
+    # Caffe normalises first and scales in a layer of its own; what is read has both, two numbers a channel twice.
+    kinds = [getattr(node.op, "kind", "") for node in found.nodes]
+    scales = kinds.count("Mul") > 0
+    repeated = 2 * sum(found.shapes[node.name][0] for node in found.nodes if isinstance(node.op, BatchNorm)) * scales
+    assert scales == (name == "densenet121") and found.parameters - repeated == parameters
+    assert round(sum(layer.macs() for layer in found.layers) / 1e9, 2) == giga_macs
+
+
+def test_alexnet_is_the_one_of_the_paper_with_its_groups():
+    """Krizhevsky et al. (2012), section 3.5; torchvision's 61,100,840 are of another AlexNet, without groups."""
+    convs = [(3, 96, 11), (48, 256, 5), (256, 384, 3), (192, 384, 3), (192, 256, 3)]
+    dense = [(256 * 6 * 6, 4096), (4096, 4096), (4096, 1000)]
+    found = shipped("bvlc_alexnet")
+    assert found.parameters == sum(k * k * c * n + n for c, n, k in convs) + sum(k * n + n for k, n in dense)
+    assert [layer.op.groups for layer in found.layers[:5]] == [1, 2, 1, 2, 2]
+    assert network("alexnet").parameters == 61_100_840
+
+
+def test_inception_v1_is_googlenet_without_its_side_heads():
+    """Szegedy et al. (2015), Table 1: channels in, 1x1, 3x3 after reduction, 5x5 after reduction, pool projection.
+
+    torchvision's 6,624,904 and 1.50 GMACs are of a variant with 3x3 in place of 5x5 filters.
+    """
+    rows = [(192, 64, 96, 128, 16, 32, 32), (256, 128, 128, 192, 32, 96, 64), (480, 192, 96, 208, 16, 48, 64),
+            (512, 160, 112, 224, 24, 64, 64), (512, 128, 128, 256, 24, 64, 64), (512, 112, 144, 288, 32, 64, 64),
+            (528, 256, 160, 320, 32, 128, 128), (832, 256, 160, 320, 32, 128, 128),
+            (832, 384, 192, 384, 48, 128, 128)]  # fmt: skip
+    convs = [(3, 64, 7), (64, 64, 1), (64, 192, 3)]
+    for c, one, to_three, three, to_five, five, pool in rows:
+        convs += [(c, one, 1), (c, to_three, 1), (to_three, three, 3), (c, to_five, 1), (to_five, five, 5), (c, pool, 1)]
+    assert shipped("inception_v1").parameters == sum(k * k * c * n + n for c, n, k in convs) + 1024 * 1000 + 1000
+
+
+def test_layers_of_caffe2_bear_the_names_of_their_weights():
+    names = [layer.name for layer in shipped("squeezenet").layers]
+    assert names[:3] == ["conv1", "fire2/squeeze1x1", "fire2/expand1x1"] and names[-1] == "conv10"
+
+
+def test_importing_lpkit_imports_no_reader():
+    code = ("import sys, lpkit, lpkit.__main__, lpkit.sources; assert not {'onnx', 'torch'} & set(sys.modules); "
+            "print(lpkit.read_onnx.__name__, lpkit.read_torch.__name__, {'onnx', 'torch'} & set(sys.modules))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=2) == ["read_onnx", "read_torch", "set()\n"]
+    import lpkit
+
+    assert lpkit.read_onnx is read_onnx
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_models_inside_onnx_are_found_by_name(name):
+    assert model_path(name) == LIGHT / f"light_{name}.onnx" and name in onnx_shipped.SHIPPED
+    with pytest.raises(ValueError, match="model is 'vgg91'; did you mean 'vgg19'"):
+        model_path("vgg91")
 
 
 def products(net):
@@ -566,6 +634,17 @@ def test_a_model_cut_off_anywhere_is_noticed(tmp_path):
             read_onnx(tmp_path / "m.onnx")
 
 
+def test_a_real_model_cut_off_is_a_sentence_or_the_beginning_of_the_graph(tmp_path):
+    content = (LIGHT / "light_bvlc_alexnet.onnx").read_bytes()
+    whole = len(shipped("bvlc_alexnet").layers)
+    for length in range(1, len(content), 97):
+        (tmp_path / "m.onnx").write_bytes(content[:length])
+        with pytest.raises(ValueError) as caught:
+            read_onnx(tmp_path / "m.onnx")
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 600
+    assert whole == 8
+
+
 def test_claimed_sizes_ask_for_no_memory():
     given = one("Conv", [(2**20, 3, 2**10, 2**10)], 1, dims=(1, 3, 2**12, 2**12), strides=[512, 512])
     tracemalloc.start()
@@ -575,19 +654,39 @@ def test_claimed_sizes_ask_for_no_memory():
     assert found.layers[0].weights == 3 * 2**40 and peak < 5e6
 
 
-@settings(max_examples=150)
+SMALL = [(LIGHT / f"light_{name}.onnx").read_bytes() for name in ("bvlc_alexnet", "zfnet512", "vgg19", "squeezenet")] + [
+    given.SerializeToString() for given in (*(given for given, _ in (*CONVOLUTIONS.values(), *MATMULS.values())),
+                                            external("weights.bin"), recursive(), function_bomb(6))]  # fmt: skip
+
+
+def damaged(data, content):
+    """A file with bytes changed, left out, or repeated elsewhere."""
+    content = bytearray(content)
+    for kind in data.draw(st.lists(st.sampled_from(["change", "leave out", "repeat"]), min_size=1, max_size=4)):
+        at, much = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(1, 30))
+        if kind == "change":
+            content[at] = data.draw(st.integers(0, 255))
+        elif kind == "leave out" and len(content) > much:
+            del content[at:at + much]
+        else:
+            start = data.draw(st.integers(0, len(content) - 1))
+            content[at:at] = content[start:start + much]
+    return bytes(content)
+
+
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_damage_gives_a_network_or_a_sentence(data, tmp_path_factory):
-    name = data.draw(st.sampled_from(["bvlc_alexnet", "zfnet512", "vgg19"]))
-    content = bytearray((LIGHT / f"light_{name}.onnx").read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = damaged(data, data.draw(st.sampled_from(SMALL)))
     path = tmp_path_factory.getbasetemp() / "damaged.onnx"
-    path.write_bytes(bytes(content))
+    path.write_bytes(content)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert isinstance(read_onnx(path), Network)
+            found = read_onnx(path)
+        assert isinstance(found, Network)
+        if found.layers:
+            costs(found, "8x8", batch=2)
     except ValueError as error:
         assert str(error).isprintable() and len(str(error)) < 600
 

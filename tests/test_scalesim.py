@@ -11,7 +11,8 @@ from lpkit.graph import Network, Node
 from lpkit.interop.scalesim import (
     Topology, TopologyLayer, read_topology, report_topology, topology_costs, write_topology,
 )  # fmt: skip
-from lpkit.networks import NETWORKS, Conv, ConvTranspose, network
+from lpkit.networks import NETWORKS, Conv, ConvND, ConvTranspose, network
+from lpkit.products import gemm_rows
 from lpkit.systolic import Array, cycles, gemm_cycles
 
 CONV_HEADING = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,\n"
@@ -198,6 +199,16 @@ def odd_layers():
     ))  # fmt: skip
 
 
+def model_layers():
+    """What only model files hold: one-sided padding, three sides, a transposed convolution in groups."""
+    one, none = (1, 1), (0, 0)
+    return Network("model", (4, 12, 12), (
+        Node("uneven", ConvND(4, (12, 12), 6, (3, 3), (2, 2), one, (0, 1), (1, 0)), "input"),
+        Node("grouped_up", ConvND(6, (6, 6), 4, (2, 2), (2, 2), one, none, none, 2, transposed=True), "uneven"),
+        Node("solid", ConvND(4, (1, 12, 12), 2, (1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0)), "grouped_up"),
+    ))  # fmt: skip
+
+
 @pytest.mark.parametrize("rounding", ["ceil", "floor"])
 def test_what_a_line_cannot_say_is_written_as_a_product(tmp_path, rounding):
     net, array = odd_layers(), Array(8, 8, "is")
@@ -207,6 +218,29 @@ def test_what_a_line_cannot_say_is_written_as_a_product(tmp_path, rounding):
     assert list(found.layers) == names
     per_layer = np.add.reduceat(found.F, [0, 1, 3, 6, 7])
     assert per_layer.tolist() == [cycles(layer, "F", array) for layer in net.layers]
+
+
+def written_products(net, path, form):
+    """{layer: its products (M, K, N), sorted} as read back from a topology, the lines of its groups put together."""
+    found = {}
+    for line in read_topology(write_topology(net, path, form=form)).layers:
+        products = [product[:3] for product in gemm_rows(line.shape, "F") for _ in range(product[3])]
+        found.setdefault(line.name.removesuffix("_DP").split("_group")[0], []).extend(products)
+    return {name: sorted(products) for name, products in found.items()}
+
+
+@pytest.mark.parametrize("form", ["conv", "gemm"])
+@pytest.mark.parametrize("name", ["odd", "model", "mobilenet_v1", "resnet18", "unet", "vit_b16"])
+def test_both_forms_read_back_have_the_same_products(tmp_path, name, form):
+    net = odd_layers() if name == "odd" else model_layers() if name == "model" else network(name)
+    assert written_products(net, tmp_path / "net.csv", form) == {
+        layer.name: sorted(product[:3] for product in gemm_rows(layer, "F") for _ in range(product[3]))
+        for layer in net.layers}  # fmt: skip
+
+
+def test_a_form_that_there_is_not(tmp_path):
+    with pytest.raises(ValueError, match="form is 'csv'; Known: 'conv', 'gemm'"):
+        write_topology(odd_layers(), tmp_path / "net.csv", form="csv")
 
 
 @pytest.mark.parametrize("name", ["convDP", "a,b", "a;b", "a#b"])

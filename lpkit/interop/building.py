@@ -1,6 +1,7 @@
 """A network put together node by node while a model is read, and what of its work no layer stands for."""
 
 import math
+import re
 import warnings
 from dataclasses import dataclass, field, replace
 
@@ -107,15 +108,17 @@ def title_of(text):
 
 
 def module_of(weight):
-    """The module a weight belongs to, by the custom of its name; empty if the name does not say.
+    """The module a weight belongs to, by the custom of its name (torch, Keras, Caffe2); empty if it does not say.
 
     Examples
     --------
-    >>> module_of("layer1.0.conv1.weight"), module_of("attention.in_proj_weight"), module_of("conv1_w_0")
-    ('layer1.0.conv1', 'attention.in_proj', '')
+    >>> module_of("layer1.0.conv1.weight"), module_of("attention.in_proj_weight"), module_of("fire2/squeeze1x1_w_0")
+    ('layer1.0.conv1', 'attention.in_proj', 'fire2/squeeze1x1')
+    >>> module_of("weights"), module_of("onnx::Conv_193")
+    ('', '')
     """
-    module, dot, kind = weight.rpartition(".")
-    return module if dot and kind in ("weight", "kernel") else weight[:-7] if weight.endswith("_weight") else ""
+    found = re.fullmatch(r"(.+?)(?:\.weight|\.kernel|_weight|[._]w_\d+)", weight, re.DOTALL)
+    return found[1] if found else ""
 
 
 def missing_work(network):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lpkit.checks import shown
 from lpkit.interop import onnx_ops
-from lpkit.interop.building import Builder, missing_work, report_missing, title_of
+from lpkit.interop.building import Builder, missing_work, module_of, report_missing, title_of
 from lpkit.interop.lowering import fitting
 from lpkit.interop.onnx_model import STANDARD, load_model, onnx_package
 from lpkit.interop.onnx_order import free_names
@@ -121,8 +121,9 @@ def _lower(walk, node, outputs, inputs):
         if standard and node.op_type in onnx_ops.PRODUCTS and (found := onnx_ops.product(call)):
             op, places = found
             weights = [walk.fixed[name] for name in node.input if name in walk.fixed]
-            walk.node_of[outputs[0]] = walk.layer(_title(node), op, [node.input[p] for p in places],
-                                                  walk.sizes[outputs[0]], weights)
+            named = (module_of(name) for name in node.input if name in walk.fixed)  # weights may be made by nodes
+            walk.node_of[outputs[0]] = walk.layer(next(filter(None, named), _title(node)), op,
+                                                  [node.input[p] for p in places], walk.sizes[outputs[0]], weights)
             return
         if standard and node.op_type == "Attention" and (found := onnx_ops.attention_ops(call)):
             walk.node_of[outputs[0]] = walk.attention(_title(node), found, inputs)

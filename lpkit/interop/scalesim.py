@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lpkit.checks import LARGEST_SIZE, choice, read_text, shown, whole_number, write_atomically
+from lpkit.checks import LARGEST_SIZE, choice, read_text, shown, whole_number
 from lpkit.costs import Costs, bytes_of
-from lpkit.networks import ConvTranspose
-from lpkit.products import Shape, conv_shape, gemm_rows
+from lpkit.interop.scalesim_write import HEADER, write_topology
+from lpkit.products import Shape, gemm_rows
 from lpkit.systolic import Array, as_array, checked_product, cycles_grid, report
 
 __all__ = ["Topology", "TopologyLayer", "read_topology", "report_topology", "topology_costs", "write_topology"]
 
-HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,\n"
 CONV = ("ifmap_height", "ifmap_width", "filter_height", "filter_width", "channels", "filters", "stride")
 GEMM = ("M", "N", "K")
 PAIRS = (("ifmap_height", "ifmap_width"), ("filter_height", "filter_width"), ("stride", "stride_width"))
@@ -357,50 +356,3 @@ def _inputs(shape):
 
 def _outputs(shape):
     return shape.groups * shape.N * shape.output[0] * shape.output[1]
-
-
-def write_topology(network, path):
-    """Write the forward pass of a network, one image, as a SCALE-Sim topology that gives the same products.
-
-    Input sizes include the padding and leave out the edge no window reaches, so rounding up or down agree. A depthwise
-    layer becomes one line with ``_DP`` at its name, other groups one line each. What a line cannot say (dilation,
-    unequal strides, transposed convolution) is written as its matrix product, M x K in, filters 1 x K.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ValueError
-        If a layer's name has a comma or the letters DP (which make SCALE-Sim split the layer), or `path` cannot be
-        written.
-
-    Examples
-    --------
-    >>> import tempfile, os
-    >>> from lpkit.networks import sample4
-    >>> path = write_topology(sample4(), os.path.join(tempfile.mkdtemp(), "sample4.csv"))
-    >>> path.read_text().splitlines()[1]
-    'conv1, 227, 227, 5, 5, 3, 32, 2,'
-    """
-    lines = [line for layer in network.layers for line in _lines(layer)]
-    return write_atomically(path, HEADER + "".join(f"{', '.join(map(str, line))},\n" for line in lines))
-
-
-def _lines(layer):
-    if "DP" in layer.name or re.search(r'[,#;\t"]', layer.name):
-        raise ValueError(f"layer {shown(layer.name)} cannot be written: SCALE-Sim splits layers with DP in their names, "
-                         "and commas, semicolons, quotes and # divide a line; rename it")
-    shape, _ = conv_shape(layer)
-    if isinstance(layer.op, ConvTranspose) or shape.dilation != (1, 1) or shape.stride[0] != shape.stride[1]:
-        M, K, N, groups = gemm_rows(layer, "F")[0]
-        return _each_group(layer.name, groups, (M, K, 1, K, 1, N, 1))
-    size = [(e - 1) * s + k for e, s, k in zip(shape.output, shape.stride, shape.kernel)]
-    if shape.groups > 1 and shape.C == 1:
-        return [(f"{layer.name}_DP", *size, *shape.kernel, shape.groups, shape.N, shape.stride[0])]
-    return _each_group(layer.name, shape.groups, (*size, *shape.kernel, shape.C, shape.N, shape.stride[0]))
-
-
-def _each_group(name, groups, sizes):
-    return [(f"{name}_group{g}" if groups > 1 else name, *sizes) for g in range(1, groups + 1)]
