@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 
 import lpkit as lp
+from lpkit.interop.onnx_shipped import model_path
+from lpkit.network_graph import layer_graph
 from lpkit.notebooks import joined, read_notebook
+from lpkit.optimal_graph import optimal_graph
 from lpkit.sensitivity import agreement
 
 ROOT = Path(__file__).parents[1]
@@ -72,3 +75,22 @@ def test_the_findings_of_the_readme():
     rows = sweeps["closest"].query("network == 'vgg16' and planner == 'optimal'")
     vgg16 = rows.groupby("processors")["speedup"].mean()
     assert vgg16[12] > 1.01 * vgg16[11]
+
+
+def test_the_findings_of_the_readme_on_measured_times():
+    measured = pd.read_csv(ROOT / "data" / "results" / "measured_profiles.csv")
+    ratios = measured[measured["split"] == "half"].groupby("profile")["ratio"]
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"optimum is {ratios.mean()['vgg16']:.2f} times as fast as PipeDream's on VGG16" in text
+    assert f"on ResNet50 it is at most {ratios.max()['resnet50']:.3f} times as fast" in text
+
+
+@pytest.mark.parametrize("name, processors, words", [
+    ("inception_v1", 6, "{:.1f} % faster than the given one on Inception v1 with 6 processors"),
+    ("resnet50", 9, "{:.1f} % on ResNet50 with 9"),
+])  # fmt: skip
+def test_the_findings_of_the_readme_on_orders(name, processors, words):
+    model = lp.network(name) if name in lp.NETWORKS else lp.read_onnx(model_path(name))
+    cost = lp.costs(model)
+    gain = lp.plan(cost, processors).period / optimal_graph(layer_graph(model, cost), processors).period - 1
+    assert words.format(100 * float(gain)) in " ".join((ROOT / "README.md").read_text().split())
