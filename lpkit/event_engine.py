@@ -61,7 +61,7 @@ def timeline_of(plan, name, resources, batches, each, bandwidth, latency, *, pro
     starts = _run(slots, times, stretches, orders, each)
     at, micro, start, end = _sorted(stretches, times, orders, starts, np.float64 if scale is None else np.int64)
     columns, versions = _columns(slots, at), _versions(resources, len(plan.ends), batches, each)
-    home = np.array([plan.stage_of(slot.layer) for slot in slots])[at]
+    home = np.searchsorted(plan.ends, columns["layer"]) + 1  # of the layer; its delta'' runs elsewhere
     version = np.where(columns["kind"] == KINDS.index("U"), micro // each + 1, versions[home - 1, micro])
     return Timeline(plan, name, batches, each, micro=micro, start=start, end=end, version=version, scale=scale or 1,
                     bandwidth=links and links[0], latency_of_link=links and links[1], processors=processors,

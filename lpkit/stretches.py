@@ -113,15 +113,16 @@ def spread(stretches, times, order, starts, dtype):
     >>> [column.tolist() for column in spread(stretches, [2, 3, 4], [(0, 0), (1, 0), (0, 1)], [0, 7, 5], np.int64)]
     [[0, 1, 2, 0, 1], [0, 0, 0, 1, 1], [0, 2, 7, 5, 7], [2, 5, 11, 7, 10]]
     """
-    which, micro = np.array(order, np.int64).reshape(-1, 2).T
+    which, micro = (np.fromiter(column, np.int64, len(order)) for column in zip(*order))
     lengths = np.array([len(stretch.slots) for stretch in stretches])
-    first, size = np.cumsum(lengths[which]) - lengths[which], lengths[which].sum()
-    slot, (start, end) = np.empty(size, np.int64), np.empty((2, size), dtype)
-    starts, times = np.array(starts, dtype), np.array(times, dtype)
+    slot = np.array([slot for stretch in stretches for slot in stretch.slots])
+    begins, lengths = (np.cumsum(lengths) - lengths)[which], lengths[which]  # of each entry of `order`, in `slot`
+    first, size = np.cumsum(lengths) - lengths, lengths.sum()
+    starts, times = np.array(starts, dtype), np.array(times, dtype)[slot]
+    from_slot, (start, end) = np.empty(size, np.int64), np.empty((2, size), dtype)
     for length in np.unique(lengths):
-        own = np.flatnonzero(lengths[which] == length)
-        rows = np.array([s.slots if len(s.slots) == length else [0] * length for s in stretches])[which[own]]
-        passed = np.cumsum(np.hstack([starts[own, None], times[rows]]), axis=1)  # one after the other, as a worker adds
-        to = first[own, None] + np.arange(length)
-        slot[to], start[to], end[to] = rows, passed[:, :-1], passed[:, 1:]
-    return slot, np.repeat(micro, lengths[which]), start, end
+        own, steps = np.flatnonzero(lengths == length), np.arange(length)
+        at, to = begins[own, None] + steps, first[own, None] + steps
+        passed = np.cumsum(np.hstack([starts[own, None], times[at]]), axis=1)  # one after the other, as a worker adds
+        from_slot[to], start[to], end[to] = slot[at], passed[:, :-1], passed[:, 1:]
+    return from_slot, np.repeat(micro, lengths), start, end
