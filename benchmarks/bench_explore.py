@@ -74,7 +74,8 @@ def curve(network):
     """First and second use of the curve of the speedup."""
     state = State(network, rows=next(SIDES), view="speedup")
     first, second = (1e3 * seconds(table_for, state) for _ in range(2))
-    print(f"{network}: the speedup over processors takes {first:.0f} ms at its first use, {second:.1f} ms at its second")
+    print(f"{network}: the speedup over processors takes {first:.0f} ms at its first use, {second:.1f} ms at its "
+          "second")  # fmt: skip
 
 
 def main(networks):

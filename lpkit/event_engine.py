@@ -12,12 +12,12 @@ import numpy as np
 
 from lpkit.schedule_input import links_of
 from lpkit.slots import slots_of
+from lpkit.stretches import BLOCKS, cut, spread, stretches_of
 from lpkit.timeline import Timeline
 from lpkit.timeline_rows import KINDS, TENSORS
 
 __all__ = ["BLOCKS", "ticks_of", "timeline_of"]
 
-BLOCKS = ("F", "delta", "G", "B", "U")
 MOST_STEPS = 4  # of a circle that an error names
 
 
@@ -54,26 +54,26 @@ def timeline_of(plan, name, resources, batches, each, bandwidth, latency, *, pro
     processors = processors or tuple(range(1, len(plan.ends) + 1))
     links = links_of(plan, bandwidth, latency)
     slots = slots_of(plan, links if max(processors) > 1 else None)
-    orders, versions = _expanded(slots, resources, len(plan.ends), batches, each)
-    orders += _link_orders(slots, resources, each, processors)
     times, scale = ticks_of([slot.time for slot in slots], batches * each)
-    starts, ends = _run(slots, times, orders, each)
-    ids, start, end = _sorted(orders, starts, ends, np.float64 if scale is None else np.int64)
-    columns = _columns(slots, ids % len(slots))
-    micro = ids // len(slots)
-    home = np.array([plan.stage_of(slot.layer) for slot in slots])[ids % len(slots)]
+    stretches, orders = stretches_of(slots, resources, len(plan.ends), each)
+    sends, sent = _link_orders(slots, resources, each, processors, len(stretches))
+    stretches, orders = stretches + sends, orders + sent
+    starts = _run(slots, times, stretches, orders, each)
+    at, micro, start, end = _sorted(stretches, times, orders, starts, np.float64 if scale is None else np.int64)
+    columns, versions = _columns(slots, at), _versions(resources, len(plan.ends), batches, each)
+    home = np.searchsorted(plan.ends, columns["layer"]) + 1  # of the layer; its delta'' runs elsewhere
     version = np.where(columns["kind"] == KINDS.index("U"), micro // each + 1, versions[home - 1, micro])
     return Timeline(plan, name, batches, each, micro=micro, start=start, end=end, version=version, scale=scale or 1,
                     bandwidth=links and links[0], latency_of_link=links and links[1], processors=processors,
                     **columns)  # fmt: skip
 
 
-def _sorted(orders, starts, ends, dtype):
-    """Operation numbers by start with their times; a worker keeps its order where operations take no time."""
-    ids = np.concatenate([np.array(order, np.int64) for order in orders])
-    start, end = (np.fromiter(map(times.__getitem__, ids.tolist()), dtype, len(ids)) for times in (starts, ends))
-    order = np.argsort(start, kind="stable")
-    return ids[order], start[order], end[order]
+def _sorted(stretches, times, orders, starts, dtype):
+    """Operations by start; a worker keeps its order where operations take no time."""
+    order, begins = ([entry for worker in workers for entry in worker] for workers in (orders, starts))
+    columns = spread(stretches, times, order, begins, dtype)
+    by_start = np.argsort(columns[2], kind="stable")
+    return [column[by_start] for column in columns]
 
 
 def _columns(slots, at):
@@ -84,40 +84,22 @@ def _columns(slots, at):
     return columns
 
 
-def _expanded(slots, resources, stages, batches, each):
-    """Operation numbers (micro-batch times slots plus slot) of each worker, and versions[stage - 1, micro-batch]."""
-    runs = _blocks(slots, stages)
+def _versions(resources, stages, batches, each):
+    """versions[stage - 1, micro-batch]: updates that the stage has made before its F."""
     versions, updates = np.zeros((stages, batches * each), np.int64), [0] * stages
-    orders = []
-    for blocks in resources:
-        orders.append(order := [])
-        for stage, what, number in blocks:
-            micro = number * each + each - 1 if what == "U" else number
-            if what == "U":
-                updates[stage - 1] += 1
-            elif what == "F":
-                versions[stage - 1, micro] = updates[stage - 1]
-            base = micro * len(slots)
-            order += [base + slot for slot in runs[stage, what]]
-    return orders, versions
+    for stage, what, number in (block for blocks in resources for block in blocks):
+        if what == "U":
+            updates[stage - 1] += 1
+        elif what == "F":
+            versions[stage - 1, number] = updates[stage - 1]
+    return versions
 
 
-def _blocks(slots, stages):
-    """Slots that each block of each stage runs, in order: {(stage, block): [slot, ...]}."""
-    runs = {(stage, what): [] for stage in range(1, stages + 1) for what in BLOCKS}
-    parts = {"F": "F", "G": "GB", "U": "U", "delta": ("delta", "B"), "delta'": ("delta", "B"), "send": ()}
-    for place, slot in enumerate(slots):
-        for what in parts.get(slot.kind, ()):
-            runs[slot.stage, what].append(place)
-    for place, slot in enumerate(slots):  # delta'' is the stage's last: only the stage below waits for it
-        if slot.kind == "delta''":
-            runs[slot.stage, "delta"].append(place)
-            runs[slot.stage, "B"].append(place)
-    return runs
+def _link_orders(slots, resources, each, processors, count):
+    """A stretch of each send, after `count` others, and the order of each link and direction.
 
-
-def _link_orders(slots, resources, each, processors):
-    """Operation numbers of each link and direction: in the order in which its processor makes what it sends."""
+    A link carries what its processor makes in the order in which it is made.
+    """
     sends, orders = {}, {}  # sends: of each stage, after its F or after its deltas
     for place, slot in enumerate(slots):
         if slot.kind == "send":
@@ -125,13 +107,15 @@ def _link_orders(slots, resources, each, processors):
             orders[processors[slot.stage - 1], processors[slot.target - 1]] = []
     for places in sends.values():
         places.sort(key=lambda place: slots[place].tensor in ("W", "delta''"))
+    stretches, _ = cut(slots, [[(place, slots[place].needs)] for places in sends.values() for place in places])
+    at = {stretch.slots[0]: n for n, stretch in enumerate(stretches, count)}
     for blocks in resources if sends else ():
         for stage, what, micro in blocks:
             for place in sends.get((stage, what == "F"), ()) if what in ("F", "delta", "B") else ():
                 if slots[place].tensor != "W" or micro % each == 0:
                     link = processors[stage - 1], processors[slots[place].target - 1]
-                    orders[link].append(micro * len(slots) + place)
-    return list(orders.values())
+                    orders[link].append((at[place], micro))
+    return stretches, list(orders.values())
 
 
 def ticks_of(times, count):
@@ -167,41 +151,56 @@ def ticks_of(times, count):
     return ticks, None
 
 
-def _run(slots, times, orders, each):
-    """Start and end of each operation: when its worker is free and what it needs is done."""
+def _run(slots, times, stretches, orders, each):
+    """Start of each stretch of each worker: when the worker is free and what it needs is done."""
     size = len(slots)
-    needs, first = [slot.needs for slot in slots], [slot.needs_first for slot in slots]
-    count = max((max(order) for order in orders if order), default=0) // size + 1
-    starts, ends = [None] * (size * count), [None] * (size * count)
-    at, free, waiting, ready = [0] * len(orders), [0] * len(orders), {}, deque(range(len(orders)))
+    count = max((micro for order in orders for _, micro in order), default=0) + 1
+    ends, starts = [None] * (size * count), [[] for _ in orders]  # ends: of what ends a stretch
+    steps = [(stretch.needs, stretch.needs_first, _added(times, stretch.slots), stretch.slots[-1])
+             for stretch in stretches]  # fmt: skip
+    free, waiting, ready = [0] * len(orders), {}, deque(range(len(orders)))
     while ready:
         worker = ready.popleft()
-        order, place, now = orders[worker], at[worker], free[worker]
-        while place < len(order):
-            operation = order[place]
-            slot = operation % size
-            base = operation - slot
-            start, missing = now, None
-            for need in needs[slot]:
+        order, begun, now = orders[worker], starts[worker], free[worker]
+        while len(begun) < len(order):
+            stretch, micro = order[len(begun)]
+            needs, first, spans, last = steps[stretch]
+            base, start, missing = micro * size, now, None
+            for need in needs:
                 end = ends[base + need]
                 if end is None:
                     missing = base + need
                     break
                 if end > start:
                     start = end
-            if first[slot] and missing is None:
-                start, missing = _after_first(first[slot], operation // size // each * each * size, ends, start)
+            if first and missing is None:
+                start, missing = _after_first(first, micro // each * each * size, ends, start)
             if missing is not None:
                 waiting.setdefault(missing, []).append(worker)
                 break
-            starts[operation], ends[operation] = start, (now := start + times[slot])
-            place += 1
-            if operation in waiting:
-                ready.extend(waiting.pop(operation))
-        at[worker], free[worker] = place, now
-    if any(place < len(order) for place, order in zip(at, orders)):
-        raise ValueError(_circle(slots, orders, at, waiting))
-    return starts, ends
+            begun.append(start)
+            now = start
+            for span in spans:
+                now += span
+            ends[base + last] = now
+            if base + last in waiting:
+                ready.extend(waiting.pop(base + last))
+        free[worker] = now
+    if any(len(begun) < len(order) for begun, order in zip(starts, orders)):
+        raise ValueError(_circle(slots, _operations(stretches, orders, starts, size), waiting))
+    return starts
+
+
+def _added(times, slots):
+    """What is added to the start of a stretch until its end: floats one by one, as their sum would be rounded."""
+    spans = tuple(times[slot] for slot in slots)
+    return spans if isinstance(spans[0], float) else (sum(spans),)
+
+
+def _operations(stretches, orders, starts, size):
+    """Operation numbers (micro-batch times slots plus slot) that each worker has not run, in order."""
+    return [[micro * size + slot for stretch, micro in order[len(begun) :] for slot in stretches[stretch].slots]
+            for order, begun in zip(orders, starts)]  # fmt: skip
 
 
 def _after_first(needs, base, ends, start):
@@ -213,16 +212,16 @@ def _after_first(needs, base, ends, start):
     return start, None
 
 
-def _circle(slots, orders, at, waiting):
-    """The operations that wait for each other, as a sentence."""
+def _circle(slots, orders, waiting):
+    """The operations that wait for each other, as a sentence; `orders` are what is left to run."""
     needed_by = {worker: operation for operation, workers in waiting.items() for worker in workers}
-    owner = {operation: worker for worker, order in enumerate(orders) for operation in order[at[worker]:]}
+    owner = {operation: worker for worker, order in enumerate(orders) for operation in order}
     worker, seen = next(iter(needed_by)), []
     while worker not in seen:
         seen.append(worker)
         worker = owner[needed_by[worker]]
     workers = seen[seen.index(worker) :]
-    steps = [_step(slots, orders[w][at[w]], needed_by[w]) for w in workers[:MOST_STEPS]]
+    steps = [_step(slots, orders[w][0], needed_by[w]) for w in workers[:MOST_STEPS]]
     more = len(workers) - MOST_STEPS
     rest = f", and so on through {more} more" if more > 0 else ""
     return f"the order cannot be run: {', where '.join(steps)}{rest}"

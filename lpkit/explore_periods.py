@@ -57,23 +57,23 @@ def _shared(task, count, high, excess):
     """Least period of at most `count` stages where deltas may move, at most `high`, which is enough; over its bound.
 
     `excess` is that ratio of the count before. Half as much again is tried first, then the middle of what is left, and
-    after a period that is too short the one just below the least known: as a rule that is too short as well.
+    after two periods that are too short the one just below the least known: as a rule that is too short as well.
     """
     most = denominators(task, count)
     low = bound = at_or_above(max(Fraction(task.chain.prefix[-1], count), task.bounds[0]), most)
     if low >= high or partition_within(task.chain, low, count):
         return min(low, high), excess
-    tried, failed = Fraction(int(bound * (1 + 3 * (excess - 1) / 2))), False
+    tried, failed = Fraction(int(bound * (1 + 3 * (excess - 1) / 2))), 0
     while (last := below(high, most)) > low:
         tried = tried if low < tried < last else last
         found = partition_within(task.chain, tried, count)
         if found:
-            high, failed = _period(task, found[0], most), False
+            high, failed = _period(task, found[0], most), 0
         elif tried == last:
             break
         else:
-            low, failed = tried, not failed
-        tried = last if failed else Fraction((low + high) // 2)
+            low, failed = tried, failed + 1
+        tried, failed = (last, 0) if failed == 2 else (Fraction((low + high) // 2), failed)
     return high, high / bound
 
 

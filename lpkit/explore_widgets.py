@@ -168,14 +168,7 @@ def connect(controls, parts, *, asked, drawn, write, adapt=None):
     def adapted():
         if adapt is not None:
             adapt(controls)
-        now = asked(controls)
-        try:
-            return drawn(now, *pinned)
-        except (ValueError, OSError) as error:
-            if not pinned:
-                raise
-            drawn(now)  # raises what is wrong with it, if anything is
-            raise ValueError(f"the pinned configuration cannot be drawn, unpin it: {error}") from None
+        return _with_pinned(drawn, asked(controls), pinned)
 
     def redraw(_=None):
         if busy:
@@ -204,6 +197,17 @@ def connect(controls, parts, *, asked, drawn, write, adapt=None):
     for name, action in (("pin", pin), ("unpin", unpin), ("write", put)):
         parts[name].on_click(action)
     redraw()
+
+
+def _with_pinned(drawn, now, pinned):
+    """What is drawn of `now` and what is pinned, if anything; which of the two is at fault is said where one is."""
+    try:
+        return drawn(now, *pinned)
+    except (ValueError, OSError) as error:
+        if not pinned:
+            raise
+        drawn(now)  # raises what is wrong with it, if anything is
+        raise ValueError(f"the pinned configuration cannot be drawn, unpin it: {error}") from None
 
 
 def _refresh(parts, work):

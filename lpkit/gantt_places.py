@@ -30,7 +30,9 @@ def lanes_of(line):
     >>> list(lanes_of(pipedream(plan))), list(lanes_of(pipedream(plan, bandwidth=4)))
     ([(1, 0), (2, 0)], [(1, 0), (1, 2), (2, 0), (2, 1)])
     """
-    used = {(k, 0) for k in line.processors} | set(zip(*(column.tolist() for column in at_processors(line))))
+    (owner, target), size = at_processors(line), max(line.processors) + 1
+    seen = np.flatnonzero(np.bincount(owner * size + target))
+    used = {(k, 0) for k in line.processors} | {divmod(lane, size) for lane in seen.tolist()}
     lanes, top = {}, 0.0
     for processor in sorted(set(line.processors)):
         for lane in sorted(lane for lane in used if lane[0] == processor):

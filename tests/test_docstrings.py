@@ -18,7 +18,7 @@ SECTIONS = ("Parameters", "Returns", "Yields", "Raises", "Notes", "References", 
 NEED_TORCH = ("lpkit.interop.torch_shift", "lpkit.interop.torch_worker")
 RAISE = r"_?check(ed)?(_(?!plan$).*)?|whole_number|real|pair|choice|read_text|write_all|write_atomically"  # calls
 LATER = {  # still to be told there
-    "lpkit.chains.check_processors", "lpkit.chains.positive", "lpkit.explore_widgets.connect",
+    "lpkit.chains.check_processors", "lpkit.chains.positive",
     "lpkit.interop.pipedream.without_inputs", "lpkit.interop.pipedream.whole_graph",
     "lpkit.interop.pipedream.write_profile", "lpkit.optimal.optimal", "lpkit.optimal.straight",
     "lpkit.plan_command.refuse_overwriting", "lpkit.plan_reader.check_plan_of", "lpkit.plan_reader.from_dict",

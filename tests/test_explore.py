@@ -35,7 +35,8 @@ SMALL = State("sample4", processors=3)
 MIXED = State("lenet5", rows=16, columns=8, dataflow="os", batch=4, processors=2, planner="algorithm1",
               delta="zero_insert",
               G="b", first_layer_delta=True, layers="convolutions", bandwidth=2.5, view="timeline")  # fmt: skip
-GRAPH = """node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
+GRAPH = """\
+node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.0
 node2 -- Conv -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=100.0, parameter_size=40.000
 node3 -- Linear -- forward_compute_time=1.000, backward_compute_time=3.000, activation_size=10.0, parameter_size=80.000
 \tnode1 -- node2
