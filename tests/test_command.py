@@ -311,7 +311,7 @@ def test_export(answer, tmp_path):
     found = answer("plan", "sample4", "-P", 3, "--export", tmp_path / "plan.json", "--export", tmp_path / "stages.csv")
     assert found.pop("files") == {str(tmp_path / "plan.json"): "plan",
                                   str(tmp_path / "stages.csv"): "stages of the plan, a row each"}  # fmt: skip
-    assert found.keys() - to_dict(read_plan(tmp_path / "plan.json")).keys() == {"next", "assumptions"}
+    assert found.keys() - to_dict(read_plan(tmp_path / "plan.json")).keys() == {"order", "next", "assumptions"}
     assert json.loads((tmp_path / "plan.json").read_text()) == {
         name: value for name, value in found.items() if name not in ("next", "assumptions")}
     expected = stage_table(plan(costs("sample4"), 3))
