@@ -56,9 +56,9 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
 
     Columns of a stage: layers, its first and last by name, and their count; load, its work in cycles or the unit of the
     costs; where processors differ, which one, its speed or its replicas, and the time of the load there; busy, the part
-    of the period that this fills; shifted, the part of delta of those layers that the next stage
-    computes; to next, what any pipeline sends over the boundary, activations there and errors back; added, what
-    shifting delta sends beside that. --json and stages.csv hold the exact numbers of all of it.
+    of the period that this fills; shifted, the part of delta of those layers that the next stage computes; to next,
+    what any pipeline sends over the boundary, activations there and errors back; added, what shifting delta sends
+    beside that. --json and stages.csv hold the exact numbers of all of it.
 
     Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
     it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to

@@ -231,7 +231,7 @@ def refuse_overwriting(source, paths):
     Raises
     ------
     ValueError
-        As said.
+        With the name of that file.
     """
     for path in paths:
         if Path(source).exists() and Path(path).exists() and Path(source).samefile(path):
