@@ -7,10 +7,11 @@ Network     layers (`Conv`, `Dense`, ...) as a graph; built in by name: ``networ
 Array       a systolic array, rows x columns and what stays in place: ``Array(64, 64, "ws")``
 Costs       cycles of F, G and delta, and bytes, one row a layer: ``costs("vgg16", Array(64, 64), batch=32)``
 Plan        layers on stages and the delta work that moves up a stage: ``plan(costs, processors=4)``
+LayerGraph  the layers of a network that branches, for ``optimal_graph(layer_graph(network, costs), processors=4)``
 Timeline    which stage works on what from when to when: ``schedule(plan, "layerpipe", batches=12)``
 Reading     a named set of the modelling choices a paper leaves open: ``READINGS["closest"]``
 sweep       all of this over a grid, as a tidy table
-DFG         a data-flow graph with delays, such as ``backprop_dfg(4)``; `lpkit.dfg`, `lpkit.retiming` bound and retime it
+DFG         a data-flow graph with delays, as ``backprop_dfg(4)``; `lpkit.dfg` and `lpkit.retiming` bound and retime it
 claims      what the papers say, what comes out here, and the verdict
 
 Examples
@@ -26,10 +27,13 @@ from lpkit.claims import claims, read_claims, verdict, verdicts
 from lpkit.costs import READINGS, Costs, Reading, costs, reading
 from lpkit.dfg import DFG, backprop_dfg, iteration_bound
 from lpkit.display import Table
+from lpkit.layer_graph import LayerGraph
+from lpkit.network_graph import layer_graph
 from lpkit.networks import (
     NETWORKS, Activation, Add, BatchNorm, Concat, Conv, ConvTranspose, Dense, Flatten, GlobalPool, Layer, Network,
     Node, Pool, network, read_csv, write_csv,
 )  # fmt: skip
+from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import (
     PLANNERS, Certificate, Plan, algorithm1, check_plan, communication, equal_layers, optimal, pipedream, plan,
     verify_optimal,
@@ -51,14 +55,15 @@ from lpkit.timeline import Timeline
 
 __all__ = [
     "Activation", "Add", "Array", "BatchNorm", "Certificate", "Concat", "Conv", "ConvTranspose", "Costs", "DFG",
-    "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "NETWORKS", "Network", "Node", "PLANNERS", "Plan", "Pool",
-    "READINGS", "Reading", "SCHEDULES", "SENSITIVITY_VALUES", "Table", "Timeline", "algorithm1", "backprop_dfg",
-    "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "explore", "flat_from",
-    "gains", "gemm_cycles", "gemms", "hand_made", "iteration_bound", "list_schedule", "min_period", "min_registers", "network",
-    "notebook_ids", "optimal", "pipedream", "plan", "plots", "priorities", "publish", "read_claims", "read_csv",
-    "read_onnx", "read_plan", "read_torch", "reading", "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity",
-    "sensitivity_summary", "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts",
-    "verify_optimal", "write_csv", "write_plan",
+    "Dense", "Flatten", "Gemm", "GlobalPool", "Layer", "LayerGraph", "NETWORKS", "Network", "Node", "PLANNERS",
+    "Plan", "Pool", "READINGS", "Reading", "SCHEDULES", "SENSITIVITY_VALUES", "Table", "Timeline", "algorithm1",
+    "backprop_dfg", "check_plan", "claims", "communication", "costs", "cycles", "derive", "equal_layers", "explore",
+    "flat_from", "gains", "gemm_cycles", "gemms", "hand_made", "iteration_bound", "layer_graph", "list_schedule",
+    "min_period", "min_registers", "network", "notebook_ids", "optimal", "optimal_graph", "pipedream", "plan",
+    "plots", "priorities", "publish", "read_claims", "read_csv", "read_onnx", "read_plan", "read_torch", "reading",
+    "report", "retime", "sample_candidates", "saturation", "schedule", "sensitivity", "sensitivity_summary",
+    "speedup_summary", "stage_table", "sweep", "title", "verdict", "verdicts", "verify_optimal", "write_csv",
+    "write_plan",
 ]  # fmt: skip
 
 

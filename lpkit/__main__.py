@@ -132,7 +132,8 @@ def cost(source, op, as_json, **choices):
 
 @cli.command()
 @click.argument("graph", metavar="GRAPH.json|NETLIST.bench")
-@click.option("--period", default="min", show_default=True, metavar="min|T", help="Shortest clock period, or at most T, in the unit of the node times; T may be a fraction.")
+@click.option("--period", default="min", show_default=True, metavar="min|T",
+              help="Shortest clock period, or at most T, in the unit of the node times; T may be a fraction.")
 @click.option("--registers", default=None, metavar="min", help="Also the fewest registers at that period.")
 @AS_JSON
 def retime(graph, period, registers, as_json):

@@ -3,8 +3,8 @@
 As in `lpkit.parametric`, cuts are scanned from the last layer down, and ``spare(i)`` is the most work that the stages
 above cut i can still take over; one more stage i+1..j of capacity c gives ``c T - W(i+1, j) + min(cap(i, j),
 spare(j))``. What the stages above occupy (the processors from one on, or a number of them) is a state, with rooms of
-its own. For given stages the least period is the largest, over runs m..n of stages, of (their work and all-reduce - what
-may leave the last) over the sum of their capacities: no run can do with less, as its loads add up to that; and the
+its own. For given stages the least period is the largest, over runs m..n of stages, of (their work and all-reduce -
+what may leave the last) over the sum of their capacities: no run can do with less, as its loads add up to that; and the
 shifts ``y_k = max(0, S_k + y_(k-1) - c_k T)`` reach it. Everything is a whole number.
 """
 

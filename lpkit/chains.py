@@ -25,6 +25,11 @@ MOST_SUMS = 10**6  # amounts that the tiles of one cut may make up
 def check_processors(costs, processors):
     """`processors` as an int from 1 to the number of layers.
 
+    Raises
+    ------
+    ValueError
+        If it is not that.
+
     Examples
     --------
     >>> check_processors(["conv1", "conv2"], 3)
@@ -43,8 +48,9 @@ def movable(costs, threshold=None, residual="consumer"):
     """Which deltas may move at all, shape (L,) of bool.
 
     A delta moves to the stage that reads its layer's output first, so that somebody must read it; it is fixed if its
-    weights (of a product of two tensors: its operands) are more than `threshold` bytes; ``residual="sum_site"`` also fixes it where the input of the layer feeds
-    another layer or a join, because then its result is one term of a sum that another stage may perform.
+    weights (of a product of two tensors: its operands) are more than `threshold` bytes; ``residual="sum_site"`` also
+    fixes it where the input of the layer feeds another layer or a join, because then its result is one term of a sum
+    that another stage may perform.
 
     Raises
     ------
@@ -71,6 +77,11 @@ def movable(costs, threshold=None, residual="consumer"):
 
 def positive(value, name, what, zero=False):
     """`value` as an exact number above 0 (or from 0): a Fraction; infinity is left.
+
+    Raises
+    ------
+    ValueError
+        If it is no such number; `what` says of what in the message.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 import click
 
+from lpkit.interop.pipedream_split import SPLITS
 from lpkit.systolic import BATCHINGS, CONVENTIONS, DATAFLOWS, DELTAS, FOLD_OVERLAPS, G_FORMS
 
 __all__ = ["cost_options", "limit_options", "reader_options"]
@@ -32,6 +33,9 @@ COSTS = [
     click.option("--first-layer-delta/--no-first-layer-delta", default=None,
                  help="Count the gradient of the network's input."),
     click.option("--bytes", "bytes_per_element", type=float, help="Bytes an element.  [default: 4]"),
+    click.option("--split-backward", metavar="|".join((*SPLITS, "NUMBER")), help="Of a graph.txt: how much of a "
+                 "measured backward time is delta: half, what exceeds forward, as the cycles of its product on --array,"
+                 " or that share.  [default: half]"),
 ]
 LIMITS = [
     click.option("--memory", metavar="BYTES", help="Of a stage: versions of its weights and of the inputs of its "

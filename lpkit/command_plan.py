@@ -17,7 +17,8 @@ __all__ = ["plan"]
 @reader_options
 @cost_options
 @limit_options
-@click.option("--planner", metavar="|".join(PLANNERS), help="[default: optimal]")
+@click.option("--planner", metavar="|".join((*PLANNERS, "optimal_graph")), help="optimal_graph: over all orders of the "
+              "layers of a network that branches, not only the one they are in.  [default: optimal]")
 @click.option("--compare", is_flag=True, help="Print the period of every planner; ratio, reduction and gain are "
               "against PipeDream's planner.")
 @click.option("--stages", "table", is_flag=True, help="Print the table of stages also where a plan.json is scheduled.")
@@ -54,9 +55,10 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     graph.txt of PipeDream; or a plan.json that was exported before.
 
     Columns of a stage: layers, its first and last by name, and their count; load, its work in cycles or the unit of the
-    costs; busy, the part of the period that this fills; shifted, the part of delta of those layers that the next stage
-    computes; to next, what any pipeline sends over the boundary, activations there and errors back; added, what
-    shifting delta sends beside that. --json and stages.csv hold the exact numbers of all of it.
+    costs; where processors differ, which one, its speed or its replicas, and the time of the load there; busy, the part
+    of the period that this fills; shifted, the part of delta of those layers that the next stage computes; to next,
+    what any pipeline sends over the boundary, activations there and errors back; added, what shifting delta sends
+    beside that. --json and stages.csv hold the exact numbers of all of it.
 
     Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
     it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to
@@ -72,8 +74,8 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     reading = {"sequence": sequence, "dimension": dimension, "batch_dimension": batch_dimension, "strict": strict}
     choices["bandwidth"] = bandwidth if schedule is None else None
     net, warned = command.opened(source, **reading)
-    made = command.planned(source if net is None else net, stages_per_processor=stages_per_processor, **choices,
-                           **(reading if net is None else {}))
+    made, graph = command.planned_of(source if net is None else net, stages_per_processor=stages_per_processor,
+                                     **choices, **(reading if net is None else {}))
     line = command.scheduled(made, schedule, stages_per_processor=stages_per_processor, batches=batches,
                              micro_batches=micro_batches, model=model, delta_first=delta_first, latency=latency,
                              bandwidth=None if schedule is None else bandwidth)  # fmt: skip
@@ -81,8 +83,8 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     command.refuse_overwriting(source, files)
     pairs = [(str(path), held(path, line)) for path in
              export(made, files, timeline=line, channels=command.channels_of(net), clock=number(clock))]  # fmt: skip
-    compared = command.compared(made) if compare else None
-    told = report_dict(made, net, warned, grows=stages_per_processor is None)
+    compared = command.compared(made, graph) if compare else None
+    told = report_dict(made, net, warned, graph=graph, grows=stages_per_processor is None)
     if as_json:
         extra = {} if compared is None else {"compare": compared.to_dict("records")}
         extra |= {"files": dict(pairs)} if pairs else {}
@@ -155,6 +157,7 @@ def _summary(made, told, of=""):
     lines = [f"period {readable(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor{of}"]
     if made.certificate is not None:
         lines.append(made.certificate.text)
+    lines += [told["order"]["text"]] if told["order"] else []
     lines += [told["next"]["text"]] if told["next"] else []
     rests = [f"assumed: {sentence}" for sentence in told["assumptions"]]
     return lines + rests + [f"note: {note}" for note in made.notes]

@@ -104,7 +104,8 @@ class Costs:
         first, last = short(self.layers[0]), short(self.layers[-1])
         sums = ", ".join(f"{name} {math.fsum(getattr(self, name)):.10g}" for name in ("F", "G", "delta"))
         return (f"Costs of {short(self.name, 80)}: {len(self)} layer{'s' * (len(self) > 1)}, {first}"
-                f"{f' to {last}' if len(self) > 1 else ''}\n{sums}, total {self.total:.10g} {short(self.unit)}")  # fmt: skip
+                f"{f' to {last}' if len(self) > 1 else ''}\n{sums}, total {self.total:.10g} "
+                f"{short(self.unit)}")
 
     @property
     def work(self):

@@ -16,11 +16,19 @@ from lpkit.operations import GEMM_OPERATIONS, is_source, is_view
 __all__ = ["layer_graph"]
 
 
-def layer_graph(network, costs):
+def layer_graph(network, costs, *, batch=None):
     """The `LayerGraph` of a network whose `costs` were made by `lpkit.costs.costs`.
 
     Activations, poolings and joins cost nothing and go with the latest of the layers they depend on, in whichever order
     the layers stand. A layer that `costs` leaves out stays with the costed layer before it.
+
+    Parameters
+    ----------
+    network : Network
+    costs : Costs
+        All of its layers, or some.
+    batch : int, optional
+        Samples a mini-batch, if not as the bytes of the largest output say.
 
     Raises
     ------
@@ -41,9 +49,10 @@ def layer_graph(network, costs):
     if not set(place) <= set(outputs):
         raise _other_costs(network, costs)
     before, readers, held = _edges(network, place)
-    largest = max(range(len(costs)), key=lambda layer: outputs[costs.layers[layer]])
     size = Fraction(costs.bytes_per_element)
-    batch = math.floor(costs.output_bytes[largest].item() / (size * outputs[costs.layers[largest]]))
+    if batch is None:
+        largest = max(range(len(costs)), key=lambda layer: outputs[costs.layers[layer]])
+        batch = math.floor(costs.output_bytes[largest].item() / (size * outputs[costs.layers[largest]]))
     tensors = [Tensor(held[name], read, batch * math.prod(network.shapes[name]) * size)
                for name, read in _reads(network, held).items()]
     graph = LayerGraph(costs, tuple(before), tuple(readers), tuple(tensors))

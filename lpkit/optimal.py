@@ -73,15 +73,15 @@ def optimal(costs, processors, *, threshold=None, granularity=None, residual="co
     ValueError
         If an argument is out of range, `speeds` and `replicas` are both given, or no plan fits the memory.
 
-    References
-    ----------
-    LayerPipe (ICCAD 2021), section IV: the problem that its Algorithm 1 solves greedily. PipeDream (SOSP 2019), section
-    3.1, for replicas.
-
     Notes
     -----
     The search is parametric: a test of one period takes time linear in L in practice, and the least period is one of
     finitely many fractions.
+
+    References
+    ----------
+    LayerPipe (ICCAD 2021), section IV: the problem that its Algorithm 1 solves greedily. PipeDream (SOSP 2019), section
+    3.1, for replicas.
 
     Examples
     --------

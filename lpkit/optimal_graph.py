@@ -21,13 +21,15 @@ from lpkit.plans import Certificate, plain
 from lpkit.ratios import at_or_above, below
 from lpkit.search import denominators, solved, task_of
 
-__all__ = ["optimal_graph"]
+__all__ = ["is_over_all", "optimal_graph"]
 
+OVER_ALL = "optimal over all"  # how the certificate of such a plan begins
+MOST_SEARCHED = 20_000  # downsets
 MOST_STAGES = 400_000  # pairs of downsets that a search looks at: about ten seconds
 
 
 def optimal_graph(graph, processors, *, threshold=None, residual="consumer", bandwidth=None, memory=None,
-                  most_states=20_000):
+                  most_states=MOST_SEARCHED):
     """Plan with the least period over all topological orders of the layers of a graph.
 
     The plan is that of `optimal` for the best order: the given one, if no other is better. Where the graph is too wide
@@ -85,6 +87,20 @@ def optimal_graph(graph, processors, *, threshold=None, residual="consumer", ban
     except OverflowError:
         where = f"in the given order, as the graph has more than {MOST_STAGES} stages: "
         return search.in_given_order(processors, where)
+
+
+def is_over_all(plan):
+    """Whether a plan of `optimal_graph` is the best over all orders, not of the one that was given.
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> costs = Costs.from_times([1, 2, 3, 4], 0, 0, unit="cycles")
+    >>> fork = LayerGraph.from_edges(costs, [(1, 2), (1, 3), (2, 4), (3, 4)])
+    >>> is_over_all(optimal_graph(fork, 2)), is_over_all(optimal_graph(fork, 2, most_states=5))
+    (True, False)
+    """
+    return plan.certificate is not None and plan.certificate.text.startswith(OVER_ALL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +212,7 @@ class _Search:
         units = saturation / self.given.unit
         floor = plan.period if saturation == period else plain(units) if costs.unit == "cycles" else float(units)
         reached = f"from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"
-        text = (f"optimal over all {len(self.lattice)} downsets: no plan of {processors} processors in any order of "
+        text = (f"{OVER_ALL} {len(self.lattice)} downsets: no plan of {processors} processors in any order of "
                 f"the layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
         return Certificate(plan.period, plan.certificate.average_bound, floor, binding, stages, text)
 

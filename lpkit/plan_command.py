@@ -6,19 +6,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from lpkit.checks import plain, whole_number
+from lpkit.checks import choice, plain, whole_number
 from lpkit.interop.torch_shift_file import input_channels
 from lpkit.networks import Network
+from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
-from lpkit.plan_options import LIMITS, another, limits, number, whole
+from lpkit.plan_options import ALL_PLANNERS, LIMITS, another, limits, number, whole
+from lpkit.plan_order import has_orders
 from lpkit.plan_reader import read_plan
 from lpkit.schedule import SCHEDULES, schedule_named
 from lpkit.schedule import schedule as schedule_of
-from lpkit.sources import kind_of, layer_costs, network_of
+from lpkit.sources import graph_of, kind_of, layer_costs, network_of
 from lpkit.sweep import OPTIONS
 
-__all__ = ["channels_of", "compared", "is_plan", "one_line", "opened", "planned", "refuse_overwriting", "scheduled"]
+__all__ = ["channels_of", "compared", "is_plan", "one_line", "opened", "planned", "planned_of", "refuse_overwriting",
+           "scheduled"]
 
 PROCESSORS, PLANNER = 4, "optimal"
 FLUSHED_BATCHES, BATCHES = 4, 12  # mini-batches with a flush after each, and the fewest without
@@ -36,8 +39,26 @@ def is_plan(source):
     return Path(source).suffix.lower() == ".json"
 
 
-def planned(source, *, processors=None, planner=None, stages_per_processor=None, **choices):
-    """The plan of a network (4 processors and the optimum by default), or the one in a plan file.
+def planned(source, **choices):
+    """The plan of `planned_of`, without its graph.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As that.
+
+    Examples
+    --------
+    >>> planned("sample4", processors="3").period
+    13953910
+    >>> planned("vgg11", processors="4", stages_per_processor="2").processors
+    8
+    """
+    return planned_of(source, **choices)[0]
+
+
+def planned_of(source, *, processors=None, planner=None, stages_per_processor=None, **choices):
+    """The plan of a network (4 processors and the optimum by default), or the one in a plan file, and its graph.
 
     With several stages a processor the plan has as many stages as there are for all processors.
 
@@ -47,6 +68,12 @@ def planned(source, *, processors=None, planner=None, stages_per_processor=None,
     **choices
         Those of `layer_costs`, and of `lpkit.plan_options.limits`.
 
+    Returns
+    -------
+    plan : Plan
+    graph : LayerGraph or None
+        The layers behind it; None for a plan file and a topology.
+
     Raises
     ------
     ValueError, FileNotFoundError
@@ -55,26 +82,30 @@ def planned(source, *, processors=None, planner=None, stages_per_processor=None,
 
     Examples
     --------
-    >>> planned("sample4", processors="3").period
-    13953910
-    >>> planned("vgg11", processors="4", stages_per_processor="2").processors
-    8
+    >>> plan, graph = planned_of("resnet34", planner="optimal_graph")
+    >>> plan.period, planned("resnet34").period, len(graph)
+    (91718336, 92616736, 37)
     """
     if not isinstance(source, Network) and is_plan(source):
         given = {name: value for name, value in {"processors": processors, "planner": planner, **choices}.items()
                  if value not in (None, False, ())}  # fmt: skip
         if given:
-            raise ValueError(f"{str(source)!r} is a plan; {', '.join(sorted(given))} cannot change it, leave the options "
-                             "out")  # fmt: skip
-        return read_plan(source)
-    planner = PLANNER if planner is None else planner
+            raise ValueError(f"{str(source)!r} is a plan; {', '.join(sorted(given))} cannot change it, leave the "
+                             "options out")
+        return read_plan(source), None
+    planner = choice(PLANNER if planner is None else planner, "planner", tuple(ALL_PLANNERS))
     processors, each = PROCESSORS if processors is None else whole(processors), 1
     if stages_per_processor is not None:
         processors, each = whole_number(processors, "processors"), _several(stages_per_processor)
     asked = {name: choices.pop(name) for name in LIMITS if name in choices}
-    found = layer_costs(source, **choices)
-    return make(found, processors * each if each > 1 else processors, planner,
-                **OPTIONS.get(planner, {}), **limits(planner, found, **asked))  # fmt: skip
+    found, processors = layer_costs(source, **choices), processors * each if each > 1 else processors
+    graph, keywords = graph_of(source, found, **choices), limits(planner, found, **asked)
+    if planner != "optimal_graph":
+        return make(found, processors, planner, **OPTIONS.get(planner, {}), **keywords), graph
+    if graph is None:
+        raise ValueError(f"{str(source)!r} is a list of layers, and the planner 'optimal_graph' needs their graph; "
+                         "leave the option out, or give a network")
+    return optimal_graph(graph, processors, **keywords), graph
 
 
 def scheduled(plan, name, *, stages_per_processor=None, **given):
@@ -97,7 +128,8 @@ def scheduled(plan, name, *, stages_per_processor=None, **given):
     given = {option: _read(option, value) for option, value in given.items() if value is not None}
     if name is None:
         if given := [*given, *["stages_per_processor"] * (stages_per_processor is not None)]:
-            raise ValueError(f"{', '.join(given)} has no meaning without a schedule; give --schedule layerpipe or another")
+            raise ValueError(f"{', '.join(given)} has no meaning without a schedule; give --schedule layerpipe or "
+                             "another")
         return None
     name = schedule_named(name)
     parameters = inspect.signature(SCHEDULES[name]).parameters
@@ -194,15 +226,22 @@ def channels_of(net):
 
 
 def refuse_overwriting(source, paths):
-    """Raise if one of the files to write is the one that is read."""
+    """Raise if one of the files to write is the one that is read.
+
+    Raises
+    ------
+    ValueError
+        With the name of that file.
+    """
     for path in paths:
         if Path(source).exists() and Path(path).exists() and Path(source).samefile(path):
             raise ValueError(f"{str(path)!r} is the file that is read; write to another name")
 
 
-def compared(plan):
+def compared(plan, graph=None):
     """Every planner on the same costs, under the limits it knows, if it finds a plan: its period against PipeDream's.
 
+    The planner ``optimal_graph`` is among them where `graph`, the `LayerGraph` behind the plan, has a second order.
     Columns planner, period, speedup, period ratio, time reduction and throughput gain.
 
     Raises
@@ -210,7 +249,9 @@ def compared(plan):
     ValueError
         If no plan of PipeDream's planner keeps to the limits.
     """
-    plans = {name: plan if name == plan.planner.split()[0] else another(plan, planner=name) for name in PLANNERS}
+    own = plan.planner.split()[0]
+    names = ALL_PLANNERS if own == "optimal_graph" or graph is not None and has_orders(graph) else PLANNERS
+    plans = {name: plan if name == own else another(plan, planner=name, graph=graph) for name in names}
     plans = {name: made for name, made in plans.items() if made is not None}
     if "pipedream" not in plans:
         raise ValueError("there is nothing to compare with: no plan of PipeDream's planner keeps to what was asked for")

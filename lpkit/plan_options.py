@@ -8,11 +8,14 @@ import re
 from fractions import Fraction
 
 from lpkit.checks import choice, shown
+from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
 from lpkit.sweep import OPTIONS
 
-__all__ = ["LIMITS", "another", "lacking", "limits", "number", "whole"]
+__all__ = ["ALL_PLANNERS", "LIMITS", "another", "lacking", "limits", "number", "whole"]
+
+ALL_PLANNERS = PLANNERS | {"optimal_graph": optimal_graph}  # the last plans a graph of layers, the others costs
 
 LIMITS = ("memory", "bandwidth", "threshold", "granularity", "residual", "together", "speeds", "replicas")
 NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?(/[0-9]{1,18})?")
@@ -33,17 +36,18 @@ def limits(planner, costs, **given):
     --------
     >>> limits("optimal", None, memory="4e9", granularity="8", residual=None)
     {'memory': 4000000000, 'granularity': 8}
-    >>> limits("equal_layers", None, memory="4e9")
+    >>> limits("equal_layers", None, memory="4e9")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ...
     ValueError: the planner 'equal_layers' has no memory; leave the option out, or give --planner pipedream or optimal
+    or optimal_graph
     """
     asked = {name: value for name, value in given.items() if value not in (None, False, ())}
     if asked:
-        choice(planner, "planner", tuple(PLANNERS))
+        choice(planner, "planner", tuple(ALL_PLANNERS))
     for name in asked:
         if name not in taken(planner):
-            others = [other for other in PLANNERS if name in taken(other)]
+            others = [other for other in ALL_PLANNERS if name in taken(other)]
             hint = f", or give --planner {' or '.join(others)}" if others else ""
             raise ValueError(f"the planner {planner!r} has no {name}; leave the option out{hint}")
     return {name: _read(name, value, costs) for name, value in asked.items()}
@@ -57,16 +61,20 @@ def taken(planner):
     >>> "threshold" in taken("optimal"), "threshold" in taken("pipedream")
     (True, False)
     """
-    return tuple(inspect.signature(PLANNERS[planner]).parameters)[2:]
+    return tuple(inspect.signature(ALL_PLANNERS[planner]).parameters)[2:]
 
 
-def another(plan, processors=None, planner=None):
+def another(plan, processors=None, planner=None, *, graph=None):
     """The plan of the same costs with other processors or by another planner, under the limits that it knows.
+
+    `graph`, the `LayerGraph` behind the plan where there is one, gives the costs in the order they were read in;
+    ``optimal_graph`` needs it.
 
     Returns
     -------
     Plan or None
-        None where there is no such plan: more processors than layers, limits that none meets, or a plan made by hand.
+        None where there is no such plan: more processors than layers, limits that none meets, a plan made by hand,
+        or no graph.
 
     Examples
     --------
@@ -76,13 +84,16 @@ def another(plan, processors=None, planner=None):
     (4, (2, 3), None)
     """
     planner = planner or plan.planner.split()[0]
-    if planner not in PLANNERS:
+    if planner not in (PLANNERS if graph is None else ALL_PLANNERS):
         return None
     options = {name: value for name, value in plan.options if name in taken(planner)}
     if isinstance(options.get("speeds"), (list, tuple)) and processors not in (None, plan.processors):
         return None  # nobody said how fast one more processor is
     try:
-        return make(plan.costs, processors or plan.processors, planner, **{**OPTIONS.get(planner, {}), **options})
+        if planner == "optimal_graph":
+            return optimal_graph(graph, processors or plan.processors, **options)
+        costs = plan.costs if graph is None else graph.costs
+        return make(costs, processors or plan.processors, planner, **{**OPTIONS.get(planner, {}), **options})
     except ValueError:
         return None
 
@@ -97,7 +108,7 @@ def lacking(plan):
     {'equal_layers': ['memory'], 'algorithm1': ['memory']}
     """
     asked = [name for name, _ in plan.options if name in LIMITS]
-    found = {planner: [name for name in asked if name not in taken(planner)] for planner in PLANNERS}
+    found = {planner: [name for name in asked if name not in taken(planner)] for planner in ALL_PLANNERS}
     return {planner: names for planner, names in found.items() if names}
 
 

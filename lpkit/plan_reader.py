@@ -19,6 +19,8 @@ from lpkit.unequal import wrong_processors
 __all__ = ["check_plan_of", "from_dict", "read_plan"]
 
 CLOSE = 1e-9  # relative, of floats that were added up in another order
+OF_ORDER = ("the certificate is for this order of the layers; the search of all orders is not repeated, as the file "
+            "does not hold their graph")
 PARTS = ("planner", "processors", "ends", "moved", "links", "options", "notes")
 
 
@@ -26,6 +28,7 @@ def read_plan(path):
     """The plan in a JSON file of `lpkit.planfile.write_plan`.
 
     A certificate is kept if `optimal` gives the same one for these costs; else it is left out, and a note says why.
+    That of a plan over all orders of the layers is replaced by that of its order, as the file does not hold the graph.
     Keys that a plan does not have say nothing.
 
     Raises
@@ -50,7 +53,12 @@ def read_plan(path):
 
 
 def from_dict(document):
-    """The plan that `lpkit.planfile.to_dict` wrote; errors as those of `read_plan`, without a file.
+    """The plan that `lpkit.planfile.to_dict` wrote.
+
+    Raises
+    ------
+    ValueError
+        As `read_plan`, without the name of a file.
 
     Examples
     --------
@@ -234,15 +242,16 @@ def _certified(plan, stored):
     """The plan with the certificate that planning again gives, if the file has the same one; else with a note."""
     if stored is None:
         return plan
-    again = _again(plan)
+    again, of_order = _again(plan), plan.planner == "optimal_graph"
     if again is None:
         why = "these costs and options give no optimal plan"
     elif not _same(exact(again.period), exact(plan.period)):
         why = f"the optimal period is {again.period}"
-    elif not _same(certificate_dict(again.certificate) | {"text": ""}, stored | {"text": ""}):
+    elif not of_order and not _same(certificate_dict(again.certificate) | {"text": ""}, stored | {"text": ""}):
         why = "planning again gives another one"
     else:
-        return replace(plan, certificate=again.certificate)
+        said = of_order and not _same(certificate_dict(again.certificate), stored)
+        return replace(plan, certificate=again.certificate, notes=plan.notes + (OF_ORDER,) * said)
     return replace(plan, notes=(*plan.notes, f"the certificate in the file is left out: {why}"))
 
 
@@ -255,13 +264,18 @@ def _again(plan):
 
 
 def check_plan_of(plan, found):
-    """Raise a `ValueError` if `plan` was not made for the costs, or the network, at hand.
+    """Raise if `plan` was not made for the costs, or the network, at hand.
 
     Parameters
     ----------
     plan : Plan
     found : Costs or Network
         Costs must be equal in layers and in every column; a network must have the layers of the plan.
+
+    Raises
+    ------
+    ValueError
+        If they differ: the sentence names the layer and both values.
 
     Examples
     --------
@@ -284,8 +298,8 @@ def check_plan_of(plan, found):
         raise ValueError(f"the plan has {len(costs)} layers and {shown(found.name)} has {len(found)}, or in another "
                          "order; make a plan for these costs")  # fmt: skip
     if costs.unit != found.unit:
-        raise ValueError(f"the plan counts in {shown(costs.unit)}, and {shown(found.name)} in {shown(found.unit)}; make "
-                         "a plan for these costs")  # fmt: skip
+        raise ValueError(f"the plan counts in {shown(costs.unit)}, and {shown(found.name)} in {shown(found.unit)}; "
+                         "make a plan for these costs")
     for name in COLUMNS:
         _check_column(name, costs, found)
 
@@ -293,5 +307,5 @@ def check_plan_of(plan, found):
 def _check_column(name, costs, found):
     for layer, one, other in zip(costs.layers, getattr(costs, name).tolist(), getattr(found, name).tolist()):
         if one != other:
-            raise ValueError(f"the plan has {name} {one} for layer {shown(layer)}, and {shown(found.name)} has {other}; "
-                             "make a plan for these costs")  # fmt: skip
+            raise ValueError(f"the plan has {name} {one} for layer {shown(layer)}, and {shown(found.name)} has {other};"
+                             " make a plan for these costs")

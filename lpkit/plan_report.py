@@ -12,6 +12,7 @@ from lpkit.checks import short
 from lpkit.display import cell, kilobytes
 from lpkit.networks import GEMM_OPERATIONS, Carried
 from lpkit.partition import communication
+from lpkit.plan_order import is_chain, order_found
 from lpkit.plan_options import another
 
 __all__ = ["assumptions", "next_processor", "plan_table", "report_dict"]
@@ -27,9 +28,10 @@ def plan_table(plan):
     -------
     pandas.DataFrame
         Columns stage; layers, the first and the last by name; count of them; load in the unit of the costs, whole
-        cycles; busy, the load over the period; shifted, the part of delta of named layers that the next stage computes;
-        to next, bytes that any pipeline sends over that boundary, both ways; added, those that shifting delta sends
-        beside them.
+        cycles; busy, the time of the stage over the period; shifted, the part of delta of named layers that the next
+        stage computes; to next, bytes that any pipeline sends over that boundary, both ways; added, those that shifting
+        delta sends beside them. Where processors differ, after the load also processor and speed, or replicas, and the
+        time of the stage for a mini-batch.
 
     Examples
     --------
@@ -43,10 +45,23 @@ def plan_table(plan):
              zip(traffic.mandatory, traffic.additional)]
     return pd.DataFrame([
         {"stage": stage, "layers": _span(plan, layers), "count": len(layers), "load": _told(plan, load),
-         "busy": f"{100 * float(load / plan.period) if plan.period else 0:.3g} %",
+         **_processor(plan, stage - 1), "busy": _percent(plan.stage_times[stage - 1], plan.period),
          "shifted": _shifted(plan, stage), "to next": to_next, "added": added}
         for stage, (layers, load, (to_next, added)) in enumerate(zip(plan.stages, plan.loads, [*sends, ("", "")]), 1)
     ])
+
+
+def _percent(time, period):
+    return f"{100 * float(time / period) if period else 0:.3g} %"
+
+
+def _processor(plan, place):
+    """What a row says of the processor of a stage, where they differ, or of its replicas."""
+    if not (plan.speeds or plan.replicas):
+        return {}
+    who = ({"processor": plan.used[place], "speed": float(plan.speeds[place])} if plan.speeds
+           else {"replicas": plan.replicas[place]})
+    return who | {"time": _told(plan, plan.stage_times[place])}
 
 
 def _span(plan, layers):
@@ -77,8 +92,10 @@ def _listed(plan, layers):
     return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def next_processor(plan):
+def next_processor(plan, graph=None):
     """What one processor more would bring by the same planner: a dict of processors, period, speedup, helps and text.
+
+    A plan of ``optimal_graph`` needs the `LayerGraph` it was made of.
 
     Returns
     -------
@@ -95,9 +112,9 @@ def next_processor(plan):
     """
     P = plan.processors
     found = {"processors": P + 1, "period": None, "speedup": None, "helps": False}
-    if P >= len(plan.costs):
+    if P >= len(plan.costs) and not plan.replicas:
         return found | {"text": f"no further processor helps: each of the {len(plan.costs)} layers has one of its own"}
-    if (more := another(plan, P + 1)) is None:
+    if (more := another(plan, P + 1, graph=graph)) is None:
         return None
     found |= {"period": float(more.period), "speedup": float(more.speedup), "helps": more.period < plan.period}
     return found | {"text": _gain(plan, more) if found["helps"] else _no_gain(plan, more)}
@@ -137,8 +154,9 @@ def assumptions(plan, network=None, given=()):
     """
     costs, found = plan.costs, list(given)
     found += _of_work(costs, network) + _of_graph(plan)
-    if not plan.links and len(plan.ends) > 1:
-        found.append("links take no time in the plan, which was made without a bandwidth")
+    if not plan.links and "bandwidth" not in dict(plan.options) and (len(plan.ends) > 1 or plan.replicas):
+        what = "links and all-reduces" if plan.replicas else "links"
+        found.append(f"{what} take no time in the plan, which was made without a bandwidth")
     if "memory" not in dict(plan.options):
         found.append("stages may keep any number of bytes: the plan was made without a memory")
     return tuple(found)
@@ -177,10 +195,10 @@ def _names(costs, layers):
 def _of_graph(plan):
     """Assumptions on a network that is more than a chain."""
     costs = plan.costs
-    branches = costs.shared_input.any() or (costs.first_consumer[:-1] != range(2, len(costs) + 1)).any()
-    if not branches:
+    if is_chain(costs):
         return []
-    found = ["the network branches: stages are runs of its layers in their order, and a cut sends every tensor that is "
+    order = "the order of the plan" if plan.planner == "optimal_graph" else "their order"
+    found = [f"the network branches: stages are runs of its layers in {order}, and a cut sends every tensor that is "
              "read after it, skips included"]
     sums = sorted({layer for layer, *_ in plan.moved if costs.shared_input[layer - 1]})
     if sums:
@@ -189,8 +207,10 @@ def _of_graph(plan):
     return found
 
 
-def report_dict(plan, network=None, given=(), *, grows=True):
-    """What a document says beside the plan: ``next``, None unless it `grows`, and ``assumptions``.
+def report_dict(plan, network=None, given=(), *, graph=None, grows=True):
+    """What a document says beside the plan: ``order`` of the layers, ``next``, None unless it `grows`, ``assumptions``.
+
+    `graph` is the `LayerGraph` behind the plan; without it nothing is known of other orders.
 
     Examples
     --------
@@ -199,4 +219,5 @@ def report_dict(plan, network=None, given=(), *, grows=True):
     >>> found["next"]["helps"], len(found["assumptions"])
     (True, 4)
     """
-    return {"next": next_processor(plan) if grows else None, "assumptions": list(assumptions(plan, network, given))}
+    return {"order": order_found(plan, graph), "next": next_processor(plan, graph) if grows else None,
+            "assumptions": list(assumptions(plan, network, given))}

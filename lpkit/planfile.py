@@ -179,7 +179,13 @@ def write_plan(plan, path):
 
 
 def plan_text(plan, path):
-    """What a file of the name `path` holds of the plan; a `ValueError` if the name says no known form."""
+    """What a file of the name `path` holds of the plan.
+
+    Raises
+    ------
+    ValueError
+        If the name says no known form.
+    """
     name = Path(path).name
     if name.endswith(TIMELINES):
         raise ValueError(f"cannot export {str(path)!r} without a schedule; files named {', '.join(TIMELINES)} hold "

@@ -27,6 +27,7 @@ STYLE = {
 COLORS = {
     "F": "#56B4E9", "G": "#E69F00", "delta": "#009E73", "equal_layers": "#999999", "pipedream": "#D55E00",
     "algorithm1": "#0072B2", "optimal": "#009E73", "weights": "#CC79A7", "activation": "#56B4E9", "ideal": "#BBBBBB",
+    "allreduce": "#CC79A7",
 }
 PLANNER_NAMES = {
     "equal_layers": "equal layers", "pipedream": "PipeDream", "algorithm1": "LayerPipe (Algorithm 1)",
@@ -106,6 +107,8 @@ def communication_bars(frame, *, title=""):
 def stage_loads(plans, *, title=""):
     """Load of every stage under several plans, the delta taken over from the stage before hatched (Table III).
 
+    Where processors differ the bars are the times that the loads take, with the all-reduce of replicas on top.
+
     Parameters
     ----------
     plans : mapping of str to Plan
@@ -115,8 +118,10 @@ def stage_loads(plans, *, title=""):
     for axis, (label, plan) in zip(axes[0], plans.items()):
         _stage_bars(axis, plan)
         axis.set_title(f"{label}\nperiod {engineering(plan.period)} {plan.costs.unit}")
-    axes[0][0].set_ylabel(f"load per mini-batch [{plan.costs.unit}]")
+    axes[0][0].set_ylabel(f"{_ordinate(plans.values())} per mini-batch [{plan.costs.unit}]")
     parts = [Patch(color=COLORS[op], label=op) for op in ("F", "G", "delta")]
+    if any(map(_reduces, plans.values())):
+        parts.append(Patch(color=COLORS["allreduce"], label="all-reduce"))
     taken = Patch(facecolor="white", edgecolor=COLORS["delta"], hatch="////", label="delta'' of the stage before")
     figure.legend(handles=[*parts, taken], ncols=4, loc="outside lower center")
     if title:
@@ -124,21 +129,33 @@ def stage_loads(plans, *, title=""):
     return figure
 
 
+def _ordinate(plans):
+    return "time" if any(plan.speeds or plan.replicas for plan in plans) else "load"
+
+
+def _reduces(plan):
+    return any(plan.allreduce)
+
+
 def _stage_bars(axis, plan):
-    work = plan.costs
+    work, speeds = plan.costs, [float(speed) for speed in plan.speeds or plan.replicas or [1] * len(plan.stages)]
     given, top = np.zeros(len(plan.stages) + 1), [_own(plan, k) for k in range(1, len(plan.stages) + 1)]
     for _, source, target, amount in plan.moved:
         given[source - 1] += float(amount)
-        axis.bar(target, float(amount), bottom=top[target - 1], color="white", edgecolor=COLORS["delta"], hatch="////",
-                 width=0.65)
+        speed = speeds[target - 1]
+        axis.bar(target, float(amount) / speed, bottom=top[target - 1] / speed, color="white",
+                 edgecolor=COLORS["delta"], hatch="////", width=0.65)
         top[target - 1] += float(amount)
-    for stage, layers in enumerate(plan.stages, 1):
+    for stage, (layers, speed) in enumerate(zip(plan.stages, speeds), 1):
         rows = np.array(layers, dtype=int) - 1
         bottom = 0.0
         for op in ("F", "G", "delta"):
             height = float(getattr(work, op)[rows].sum()) - (given[stage - 1] if op == "delta" else 0)
-            axis.bar(stage, height, bottom=bottom, color=COLORS[op], width=0.65)
+            axis.bar(stage, height / speed, bottom=bottom / speed, color=COLORS[op], width=0.65)
             bottom += height
+    for stage, reduce in enumerate(plan.allreduce if _reduces(plan) else (), 1):
+        own = float(reduce) / speeds[stage - 1]
+        axis.bar(stage, own, bottom=float(plan.stage_times[stage - 1]) - own, color=COLORS["allreduce"], width=0.65)
     axis.axhline(float(plan.period), color="0.3", lw=0.8, ls="--")
     axis.set_xticks(range(1, len(plan.stages) + 1), [f"P{s}" for s in range(1, len(plan.stages) + 1)])
     axis.grid(axis="x", visible=False)

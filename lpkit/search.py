@@ -90,7 +90,13 @@ def leaving(task):
 
 
 def solved(task, processors):
-    """Least period in units with the chosen stages and shifts, ``(period, ends, shifts)``."""
+    """Least period in units with the chosen stages and shifts, ``(period, ends, shifts)``.
+
+    Raises
+    ------
+    ValueError
+        If no plan fits the memory.
+    """
     lower = max(Fraction(task.chain.prefix[-1], processors), task.bounds[0])
     most = denominators(task, processors)
     found = least_period(task.chain, processors, most, lower, partial(_tightened, task))

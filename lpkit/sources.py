@@ -12,13 +12,16 @@ from lpkit.checks import is_file, read_text, shown, unknown_name, whole_number
 from lpkit.costs import costs, reading
 from lpkit.interop import pipedream, scalesim
 from lpkit.interop.onnx import read_onnx
+from lpkit.interop.pipedream_layers import profile_layers
 from lpkit.interop.scalesim_config import read_config
+from lpkit.network_graph import layer_graph
 from lpkit.networks import NETWORKS, Network, network, read_csv
 from lpkit.systolic import Array
 
-__all__ = ["kind_of", "layer_costs", "network_of", "topology_report"]
+__all__ = ["graph_of", "kind_of", "layer_costs", "network_of", "topology_report"]
 
 DEFAULT_ARRAY, DEFAULT_BATCH = "32x32", 32
+NUMBER = re.compile(r"[0-9]{0,18}\.?[0-9]{1,18}(e-?[0-9]{1,2})?")
 OF_NAMES, OF_ONNX = ("sequence",), ("dimension", "batch_dimension", "strict")  # choices of a reader
 
 
@@ -126,7 +129,8 @@ def layer_costs(source, *, array=None, config=None, batch=None, read=None, **cho
     read : str, optional
         Name of a reading.
     **choices
-        ``dataflow``, the keywords of `costs`, and those of `network_of`; None where not given.
+        ``dataflow``, the keywords of `costs`, and those of `network_of`; of a graph.txt ``split_backward`` (a rule or a
+        number) and, where its rule is ``by_gemm``, `array`. None where not given.
 
     Raises
     ------
@@ -141,11 +145,16 @@ def layer_costs(source, *, array=None, config=None, batch=None, read=None, **cho
     1118730192
     """
     given = _given(choices)
+    split = given.pop("split_backward", None)
     readers = {name: given.pop(name) for name in (*OF_NAMES, *OF_ONNX) if name in given}
     net = network_of(source, **readers)
     kind = "network" if net is not None else kind_of(source)
     if kind == "graph":
-        return _measured(source, given | _given({"array": array, "config": config, "batch": batch, "reading": read}))
+        given |= _given({"array": array, "config": config, "batch": batch, "reading": read})
+        return pipedream.to_costs(pipedream.read_graph(Path(source).resolve()), **_split(source, split, given))
+    if split is not None:
+        raise ValueError(f"split_backward has no meaning for {_named(source)}, whose G and delta are counted apart; "
+                         "leave the option out")
     read = reading("plain" if read is None else read)
     settings = {**read.choices(), **given}
     array = array_of(array, config, given.get("dataflow"), settings.pop("dataflow", read.dataflow))
@@ -173,12 +182,48 @@ def _given(choices):
         name != "strict" or value)}
 
 
-def _measured(source, given):
-    """Costs of a PipeDream graph, which leaves no choice."""
+def _split(source, split, given):
+    """Keywords of `to_costs`: a PipeDream graph leaves no other choice than how its backward time is split."""
+    array = given.pop("array", None) if split == "by_gemm" else None
     if given:
         raise ValueError(f"{str(source)!r} holds measured times; {', '.join(sorted(given))} cannot change them, "
                          "leave the options out")
-    return pipedream.to_costs(pipedream.read_graph(Path(source).resolve()))
+    if isinstance(split, str) and NUMBER.fullmatch(split):
+        split = float(split)
+    return _given({"split_backward": split, "array": array})
+
+
+def _named(source):
+    return shown(source.name if isinstance(source, Network) else str(source))
+
+
+def graph_of(source, found, *, array=None, batch=None, split_backward=None, **choices):
+    """The `LayerGraph` behind costs that `layer_costs` made; None for a topology, which is a list of layers.
+
+    Parameters
+    ----------
+    source : str, path or Network
+    found : Costs
+    array, batch, split_backward, **choices
+        As they were given to `layer_costs`.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As `network_of` and the readers; or if the costs are not those of the source.
+
+    Examples
+    --------
+    >>> len(graph_of("resnet18", layer_costs("resnet18")))
+    21
+    """
+    readers = {name: choices[name] for name in (*OF_NAMES, *OF_ONNX) if name in choices}
+    if (net := network_of(source, **readers)) is not None:
+        return layer_graph(net, found, batch=DEFAULT_BATCH if batch is None else _whole(batch, "batch"))
+    if kind_of(source) != "graph":
+        return None
+    split = _split(source, split_backward, _given({"array": array}))
+    return profile_layers(pipedream.read_graph(Path(source).resolve()), **split)
 
 
 def topology_report(source, *, array=None, config=None, batch=None, dataflow=None, convention=None, **choices):

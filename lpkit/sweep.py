@@ -5,18 +5,19 @@ computed once and shared by all its plans; cells are independent, so any `concur
 Plans once made are remembered in the process.
 """
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import product
 
 import pandas as pd
 from tqdm import tqdm
 
-from lpkit.checks import whole_number
+from lpkit.checks import choice, shown, unknown_name, whole_number
 from lpkit.costs import Reading, costs
 from lpkit.costs import reading as named_reading
 from lpkit.networks import Network, network
-from lpkit.partition import communication, plan
+from lpkit.partition import PLANNERS, communication, plan
 from lpkit.systolic import Array
 
 __all__ = ["sweep", "PAPER_ARRAYS", "PAPER_BATCHES", "PAPER_PROCESSORS"]
@@ -61,10 +62,10 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
     Raises
     ------
     ValueError
-        If the grid is empty, a network, planner, reading or choice is unknown, or a size or count is not a whole number
-        of at least 1.
+        If the grid is empty, a network, planner, reading or choice is unknown, `options` name what is no planner or no
+        option of it, or a size or count is not a whole number of at least 1.
     TypeError
-        If `costs` has no such choice, or a planner no such option.
+        If `costs` has no such choice.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def sweep(networks, arrays=PAPER_ARRAYS, *, batches=PAPER_BATCHES, processors=PA
         raise ValueError("the sweep is empty; give at least one network, array, batch, processor count and planner")
     read = reading if isinstance(reading, Reading) else named_reading(reading)
     work = partial(_cell, processors=processors, planners=tuple(planners), read=read, choices=choices,
-                   options=OPTIONS | dict(options or {}))
+                   options=OPTIONS | _options(options))
     rows = map(work, jobs) if executor is None else executor.map(work, jobs)
     bar = tqdm(rows, total=len(jobs), delay=1, unit="cell", disable=None if progress else True)
     return pd.DataFrame([row for cell in bar for row in cell])
@@ -106,6 +107,21 @@ def processor_counts(processors):
     [2, 3, 4]
     """
     return [whole_number(p, "processors") for p in processors]
+
+
+def _options(given):
+    """`options` of `sweep`, whose planners and keywords must be there."""
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
+        raise ValueError(f"options is {shown(given)}; it must map names of planners to their keywords, as in "
+                         "{'optimal': {'memory': 4e9}}")
+    for planner, own in given.items():
+        function = PLANNERS[choice(planner, "planner of options", tuple(PLANNERS))]
+        known = tuple(inspect.signature(function).parameters)[2:]
+        for name in own:
+            if name not in known:
+                raise unknown_name(name, f"option of {planner}", known)
+    return dict(given)
 
 
 def _cell(job, processors, planners, read, choices, options):

@@ -25,6 +25,7 @@ from lpkit.interop.chrome_trace import trace_text
 from lpkit.interop.pipedream_plan import to_pipedream
 from lpkit.interop.torch_schedule import to_torch_csv
 from lpkit.interop.torch_shift_file import input_channels, to_shift
+from lpkit.network_graph import layer_graph
 from lpkit.networks import NETWORKS, network, read_csv, write_csv
 from lpkit.notebooks import notebook_ids, title
 from lpkit.partition import PLANNERS, plan
@@ -32,7 +33,7 @@ from lpkit.plan_reader import read_plan
 from lpkit.planfile import plan_text, stage_table, to_dict
 from lpkit.schedule import SCHEDULES, schedule
 from lpkit.schedule_report import measures, timeline_csv
-from lpkit.plan_report import plan_table, report_dict
+from lpkit.plan_report import report_dict
 from lpkit.sources import kind_of, layer_costs, network_of, topology_report
 from lpkit.sweep import OPTIONS
 from lpkit.systolic import Array
@@ -239,7 +240,8 @@ def test_the_table_for_people(lpkit):
 
 def told(made, net=None, given=()):
     """What ``--json`` prints of a plan."""
-    return json.loads(json.dumps(to_dict(made) | report_dict(made, net, given)))
+    graph = None if net is None else layer_graph(net, made.costs)
+    return json.loads(json.dumps(to_dict(made) | report_dict(made, net, given, graph=graph)))
 
 
 @pytest.mark.parametrize("name, read", [
@@ -309,9 +311,9 @@ def test_export(answer, tmp_path):
     found = answer("plan", "sample4", "-P", 3, "--export", tmp_path / "plan.json", "--export", tmp_path / "stages.csv")
     assert found.pop("files") == {str(tmp_path / "plan.json"): "plan",
                                   str(tmp_path / "stages.csv"): "stages of the plan, a row each"}  # fmt: skip
-    assert found.keys() - to_dict(read_plan(tmp_path / "plan.json")).keys() == {"next", "assumptions"}
+    assert found.keys() - to_dict(read_plan(tmp_path / "plan.json")).keys() == {"order", "next", "assumptions"}
     assert json.loads((tmp_path / "plan.json").read_text()) == {
-        name: value for name, value in found.items() if name not in ("next", "assumptions")}
+        name: value for name, value in found.items() if name not in ("order", "next", "assumptions")}
     expected = stage_table(plan(costs("sample4"), 3))
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "stages.csv"), expected, check_dtype=False)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.json", "stages.csv"]
@@ -401,8 +403,8 @@ def test_names_say_what_a_file_holds(lpkit, tmp_path):
     trace = trace_text(line, clock=10**6)
     expected = {
         "plan.json": plan_text(made, "plan.json"), "trace.json": trace, "schedule.csv": to_torch_csv(line),
-        "timeline.csv": timeline_csv(line), "stages.csv": plan_text(made, "stages.csv"), "graph.txt": to_pipedream(made),
-        "b.trace.json": trace,
+        "timeline.csv": timeline_csv(line), "stages.csv": plan_text(made, "stages.csv"),
+        "graph.txt": to_pipedream(made), "b.trace.json": trace,
     }  # fmt: skip
     for name, text in expected.items():
         assert (tmp_path / name).read_text() == text, name
@@ -439,7 +441,8 @@ def test_the_table_of_operations(tmp_path):
     frame = line.to_frame()
     assert found[["kind", "layer", "stage", "batch", "micro_batch", "version", "tensor", "target"]].equals(
         frame[["kind", "layer", "stage", "batch", "micro_batch", "version", "tensor", "target"]])
-    assert found.start.tolist() == frame.start.map(float).tolist() and found.end.tolist() == frame.end.map(float).tolist()
+    assert found.start.tolist() == frame.start.map(float).tolist()
+    assert found.end.tolist() == frame.end.map(float).tolist()
 
 
 def test_a_plan_file_is_a_network(answer, lpkit, tmp_path):

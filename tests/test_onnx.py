@@ -123,7 +123,8 @@ def test_inception_v1_is_googlenet_without_its_side_heads():
             (832, 384, 192, 384, 48, 128, 128)]  # fmt: skip
     convs = [(3, 64, 7), (64, 64, 1), (64, 192, 3)]
     for c, one, to_three, three, to_five, five, pool in rows:
-        convs += [(c, one, 1), (c, to_three, 1), (to_three, three, 3), (c, to_five, 1), (to_five, five, 5), (c, pool, 1)]
+        convs += [(c, one, 1), (c, to_three, 1), (to_three, three, 3), (c, to_five, 1), (to_five, five, 5),
+                  (c, pool, 1)]
     assert shipped("inception_v1").parameters == sum(k * k * c * n + n for c, n, k in convs) + 1024 * 1000 + 1000
 
 
@@ -134,7 +135,7 @@ def test_layers_of_caffe2_bear_the_names_of_their_weights():
 
 def test_importing_lpkit_imports_no_reader():
     code = ("import sys, lpkit, lpkit.__main__, lpkit.sources; assert not {'onnx', 'torch'} & set(sys.modules); "
-            "print(lpkit.read_onnx.__name__, lpkit.read_torch.__name__, {'onnx', 'torch'} & set(sys.modules))")  # fmt: skip
+            "print(lpkit.read_onnx.__name__, lpkit.read_torch.__name__, {'onnx', 'torch'} & set(sys.modules))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split(maxsplit=2) == ["read_onnx", "read_torch", "set()\n"]
     import lpkit
@@ -379,7 +380,8 @@ def test_quantised_products_are_layers():
     scales = [helper.make_tensor(n, FLOAT, [], [1.0]) for n in ("xs", "ws", "ys")]
     zeros = [helper.make_tensor(n, TensorProto.UINT8, [], [0]) for n in ("xz", "wz", "yz")]
     given = model([helper.make_node("QLinearConv", names, ["y"])], [value("x", (1, 3, 8, 8), TensorProto.UINT8)],
-                  [value("y", None, TensorProto.UINT8)], [*scales, *zeros, claimed("w", (4, 3, 3, 3), TensorProto.UINT8)])  # fmt: skip
+                  [value("y", None, TensorProto.UINT8)],
+                  [*scales, *zeros, claimed("w", (4, 3, 3, 3), TensorProto.UINT8)])
     assert read_onnx(given, strict=True).layers[0].op == Conv(4, 3, bias=False)
 
 
@@ -530,8 +532,8 @@ BAD = {
     "twice": (model([RELU, RELU], [value("x", (1, 3))]), {}, "tensor 'y' is made twice, the second time by node 'y'"),
     "no input": (model([helper.make_node("Relu", ["w"], ["y"])], [], ["y"], [claimed("w", (3,))]), {},
                  "the model has no input that is not a weight"),
-    "nothing moves": (model([helper.make_node("Relu", ["w"], ["y"])], [value("x", (1, 3))], ["y"], [claimed("w", (3,))]),
-                      {}, "nothing in model 'hand' depends on its input"),
+    "nothing moves": (model([helper.make_node("Relu", ["w"], ["y"])], [value("x", (1, 3))], ["y"],
+                            [claimed("w", (3,))]), {}, "nothing in model 'hand' depends on its input"),
     "open": (model([RELU], [value("x", ["N", 3, "height", 8])]), {},
              "input 'x' leaves dimension 2 ('height') open; give it a size, as in dimensions={'height': 224}"),
     "open, no name": (model([RELU], [value("x", ["N", 3, None, 8])]), {},
@@ -544,12 +546,14 @@ BAD = {
                        [helper.make_tensor_sequence_value_info("x", FLOAT, [1, 3])]), {},
                  "input 'x' is no tensor (a sequence_type); only models on tensors are read"),
     "no such dimension": (model([RELU], [value("x", ["N", "h"])]), {"dimensions": {"width": 3}},
-                          "dimensions names 'width', which is no input and no dynamic dimension of the model; it has 'N', "
-                          "'h', 'x'"),
+                          "dimensions names 'width', which is no input and no dynamic dimension of the model; it has "
+                          "'N', 'h', 'x'"),
     "other rank": (model([RELU], [value("x", ["N", "h"])]), {"dimensions": {"x": [1, 2, 3]}},
                    "dimensions gives input 'x' 3 sizes; it has 2 dimensions"),
-    "dimensions": (model([RELU], [value("x", [1, 3])]), {"dimensions": 7}, "dimensions is 7; it must map names to sizes"),
-    "batch size": (model([RELU], [value("x", [1, 3])]), {"batch_size": 0}, "batch_size is 0; it must be a whole number"),
+    "dimensions": (model([RELU], [value("x", [1, 3])]), {"dimensions": 7},
+                   "dimensions is 7; it must map names to sizes"),
+    "batch size": (model([RELU], [value("x", [1, 3])]), {"batch_size": 0},
+                   "batch_size is 0; it must be a whole number"),
     "misfit": (one("Conv", [(4, 5, 3, 3)], 1), {},
         "node 'y' (Conv): its filters of sizes (4, 5, 3, 3) in 1 groups do not fit"),
     "strides": (one("Conv", [(4, 3, 3, 3)], 1, strides=[0, 1]), {}, "node 'y' (Conv): "),
@@ -654,7 +658,8 @@ def test_claimed_sizes_ask_for_no_memory():
     assert found.layers[0].weights == 3 * 2**40 and peak < 5e6
 
 
-SMALL = [(LIGHT / f"light_{name}.onnx").read_bytes() for name in ("bvlc_alexnet", "zfnet512", "vgg19", "squeezenet")] + [
+NAMES = ("bvlc_alexnet", "zfnet512", "vgg19", "squeezenet")
+SMALL = [(LIGHT / f"light_{name}.onnx").read_bytes() for name in NAMES] + [
     given.SerializeToString() for given in (*(given for given, _ in (*CONVOLUTIONS.values(), *MATMULS.values())),
                                             external("weights.bin"), recursive(), function_bomb(6))]  # fmt: skip
 

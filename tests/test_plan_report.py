@@ -124,24 +124,15 @@ def test_limits_from_words():
     assert limits("equal_layers", CHAIN, memory=None, together=(), replicas=False) == {}
 
 
-def learning(monkeypatch):
-    """A planner that knows the limits of layers and processors, and keeps what it was given."""
-    def planner(costs, processors, *, together=None, speeds=None, replicas=None):
-        given = {"together": together, "speeds": speeds, "replicas": replicas}
-        options = tuple((name, value) for name, value in given.items() if value is not None)
-        return Plan("optimal", costs, processors, optimal(costs, processors).ends, options=options)
-
-    monkeypatch.setitem(PLANNERS, "optimal", planner)
-
-
-def test_limits_of_layers_and_processors(monkeypatch):
-    learning(monkeypatch)
+def test_limits_of_layers_and_processors():
     words = dict(together=("a:b:x", "1:2", "b:x:c"), speeds="1, 2,1/3", replicas=True)
     found = limits("optimal", CHAIN, **words)
     assert found == {"together": [("a", "b:x"), (1, 2), ("b:x", "c")], "speeds": [1, 2, Fraction(1, 3)],
                      "replicas": True}  # fmt: skip
-    made = plan(CHAIN, 3, "optimal", **found)
-    assert another(made, 3).options == made.options and another(made, 2) is None  # how fast would the others be?
+    kept, fast, several = (plan(CHAIN, 3, **{name: found[name]}) for name in ("together", "speeds", "replicas"))
+    assert kept.ends == (3,) and fast.speeds[0] == 1 and several.replicas == (3,)
+    assert another(kept, 2).options == kept.options and another(several, 4).replicas == (4,)
+    assert another(fast, 3).options == fast.options and another(fast, 2) is None  # how fast would the others be?
     with pytest.raises(ValueError, match="together is 'a'; it must be FIRST:LAST, two names or numbers of layers"):
         limits("optimal", CHAIN, together=("a",))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import matplotlib
 import numpy as np
@@ -255,6 +256,21 @@ def test_two_deltas_taken_over_by_a_stage_stack():
     assert check_plan(made) == ()
     (axis,) = plots.stage_loads({"residual": made}).axes
     assert max(top for x, _, top in heights(axis) if round(x) == 2) == made.loads[1] == 17
+
+
+@pytest.mark.parametrize("limits", [{"speeds": [1, Fraction(1, 2), 2]}, {"replicas": True, "bandwidth": 100}])
+def test_bars_of_processors_that_differ_reach_the_time_of_their_stage(limits):
+    cost = Costs.from_times([4, 4, 9], 2, [0, 4, 4], unit="cycles", weight_bytes=[8, 8, 90], output_bytes=10)
+    made = plan(cost, 3, **limits)
+    assert made.stage_times != made.loads
+    figure = plots.stage_loads({"differ": made})
+    for stage, time in enumerate(made.stage_times, 1):
+        parts = sorted((low, high) for x, low, high in heights(figure.axes[0]) if round(x) == stage)
+        assert parts[-1][1] == pytest.approx(float(time)) and parts[0][0] == 0
+        assert all(high == pytest.approx(low) for (_, high), (low, _) in zip(parts, parts[1:]))
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert ("all-reduce" in legend) == any(made.allreduce)
+    assert figure.axes[0].get_ylabel() == "time per mini-batch [cycles]"
 
 
 def test_curves_go_through_the_speedups():

@@ -83,7 +83,7 @@ def test_what_a_layer_is():
 
 def test_table():
     rows = pd.DataFrame({"profile": "net", "split": ["half", "half", 0.2, 0.2], "processors": [2, 3, 2, 3],
-                         "pipedream": [4.0, 3, 4, 3], "layerpipe": [2.0, 2, 4, 2], "ratio": [2, 1.5, 1, 1.5]})  # fmt: skip
+                         "pipedream": [4.0, 3, 4, 3], "layerpipe": [2.0, 2, 4, 2], "ratio": [2, 1.5, 1, 1.5]})
     table = period_table(rows)
     assert table.index.tolist() == [("net", "PipeDream"), ("net", "LayerPipe half"), ("net", "LayerPipe 0.2")]
     assert table.columns.tolist() == [2, 3, "mean ratio", "largest ratio"]

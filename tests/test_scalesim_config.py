@@ -65,7 +65,7 @@ def test_a_written_config_has_what_version_3_asks_for(tmp_path):
     parser.read(write_config("128x64", tmp_path / "scale.cfg"))
     sizes = parser["architecture_presets"]
     keys = ("arrayheight", "arraywidth", "ifmapsramszkB", "filtersramszkB", "ofmapsramszkB",
-            "IfmapOffset", "FilterOffset", "OfmapOffset", "ReadRequestBuffer", "WriteRequestBuffer", "MemoryBanks")  # fmt: skip
+            "IfmapOffset", "FilterOffset", "OfmapOffset", "ReadRequestBuffer", "WriteRequestBuffer", "MemoryBanks")
     assert [int(sizes[key]) for key in keys] == [128, 64, 64, 64, 64, 0, 10_000_000, 20_000_000, 32, 32, 1]
     assert not parser.getboolean("layout", "IfmapCustomLayout") and sizes["Dataflow"] == "ws"
     layout = [f"{what}SRAMBank{part}" for what in ("Ifmap", "Filter") for part in ("Bandwidth", "Num", "Port")]

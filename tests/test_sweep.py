@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import import_module
@@ -100,6 +101,19 @@ def test_two_networks_of_one_name_are_not_confused():
     totals = [sweep([net], **grid)["total"].item() for net in (small, large, small)]
     assert totals == [costs(net, Array(16, 16), batch=2).total for net in (small, large, small)]
     assert totals[0] != totals[1]
+
+
+@pytest.mark.parametrize("options, sentence", [
+    ({"opti": {"threshold": 0}}, "planner of options is 'opti'; did you mean 'optimal'"),
+    ({"optimal": {"treshold": 0}}, "option of optimal is 'treshold'; did you mean 'threshold'? Known: 'threshold'"),
+    ({"pipedream": {"threshold": 0}}, "option of pipedream is 'threshold'; Known: 'bandwidth', 'memory'"),
+    ({"equal_layers": {"memory": 1}}, "option of equal_layers is 'memory'; Known: "),
+    ({"optimal": 3}, "options is {'optimal': 3}; it must map names of planners to their keywords"),
+    ("optimal", "options is 'optimal'; it must map names of planners to their keywords"),
+])  # fmt: skip
+def test_options_that_no_planner_has_get_a_sentence(options, sentence):
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
+        sweep("sample4", 32, batches=32, processors=3, options=options)
 
 
 def test_options_do_not_leak_from_one_sweep_into_the_next():

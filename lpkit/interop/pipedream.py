@@ -154,7 +154,13 @@ def _row(row, where, before):
 
 
 def write_profile(graph, path):
-    """Write `graph` as our own CSV; `read_profile` gives the same numbers back."""
+    """Write `graph` as our own CSV; `read_profile` gives the same numbers back.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
     rows = [f"# {graph.source}", ",".join(COLUMNS)]
     for o in graph.operations:
         quoted = '"' + o.operation.replace('"', '""') + '"'

@@ -33,8 +33,8 @@ def to_pipedream(plan):
     costs, factor = plan.costs, MILLISECONDS.get(plan.costs.unit, 1)
     columns = (costs.F, costs.G + costs.delta, costs.output_bytes, costs.weight_bytes)
     rows = zip(costs.layers, *(column.tolist() for column in columns))
-    nodes = [f"node{l} -- {_description(name)} -- forward_compute_time={F * factor}, backward_compute_time={B * factor}, "
-             f"activation_size={out}, parameter_size={weights} -- stage_id={plan.stage_of(l) - 1}"
+    nodes = [f"node{l} -- {_description(name)} -- forward_compute_time={F * factor}, backward_compute_time="
+             f"{B * factor}, activation_size={out}, parameter_size={weights} -- stage_id={plan.stage_of(l) - 1}"
              for l, (name, F, B, out, weights) in enumerate(rows, 1)]  # fmt: skip
     edges = [f"\tnode{l} -- node{l + 1}" for l in range(1, len(costs))]
     return "\n".join(nodes + edges) + "\n"

@@ -20,7 +20,8 @@ def write_topology(network, path, *, form="conv"):
     With ``form="gemm"`` each product is a line of M, N and K, for SCALE-Sim's ``-i gemm``; groups are one line each.
     With ``"conv"`` input sizes include the padding and leave out the edge no window reaches, so rounding up or down
     agree. A depthwise layer becomes one line with ``_DP`` at its name, other groups one line each. What a line
-    cannot say (dilation, unequal strides, transposed convolution) is written as its matrix product, M x K in, filters 1 x K.
+    cannot say (dilation, unequal strides, transposed convolution) is written as its matrix product: M x K in, filters
+    1 x K.
 
     Returns
     -------
