@@ -82,6 +82,11 @@ def closed_cuts(runs):
 def machines(processors):
     """Number of processors of which some may share a stage or stay unused, so that there may be more than layers.
 
+    Raises
+    ------
+    ValueError
+        If it is not a whole number from 1 to 1024.
+
     Examples
     --------
     >>> machines(8)

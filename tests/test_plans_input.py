@@ -28,8 +28,9 @@ FOUR = Costs.from_times([1, 2, 3, 4], 0, [0, 1, 1, 1], unit="cycles", weight_byt
 
 
 @pytest.mark.parametrize("value, text", [
-    (np.array([1, 2]), "[1, 2]"), (np.array([[1.5], [2]]), "[[1.5], [2.0]]"), ([(np.int64(1), np.str_("q"))], "[(1, 'q')]"),
-    (np.array([1, None], object), "[1, None]"), (np.ma.array([1, 2], mask=[0, 1]), "[1, None]"), (np.array([]), "[]"),
+    (np.array([1, 2]), "[1, 2]"), (np.array([[1.5], [2]]), "[[1.5], [2.0]]"),
+    ([(np.int64(1), np.str_("q"))], "[(1, 'q')]"), (np.array([1, None], object), "[1, None]"),
+    (np.ma.array([1, 2], mask=[0, 1]), "[1, None]"), (np.array([]), "[]"),
     (np.array(["a"]), "['a']"), ((np.float32(0.5), [np.bool_(True)]), "(0.5, [True])"),
 ])  # fmt: skip
 def test_messages_show_no_types_of_numpy(value, text):
@@ -47,7 +48,7 @@ def test_long_and_nested_values_are_cut():
 
 @pytest.mark.parametrize("planner", [optimal, pipedream])
 @pytest.mark.parametrize("options, message", [
-    ({"together": np.array(3)}, "together is 3; it must be a sequence of pairs (first, last) of layer names or numbers"),
+    ({"together": np.array(3)}, "together is 3; it must be a sequence of pairs (first, last) of layer names"),
     ({"together": [np.array(3)]}, "together[0] is 3; it must be a pair (first, last) of layer names or numbers"),
     ({"together": np.array([1, 2])}, "together[0] is 1; it must be a pair (first, last) of layer names or numbers"),
     ({"replicas": np.timedelta64(3, "s")}, "it must be True, or the largest group as a whole number from 1"),
@@ -102,8 +103,8 @@ def test_larger_work_and_faster_processors_scale_the_period_exactly(seed):
     (lambda: LayerGraph.from_edges(FOUR, 3), "edges is 3; it must be a sequence of pairs of layers, as in [(1, 2)]"),
     (lambda: LayerGraph.from_edges(FOUR, None), "edges is None; it must be a sequence of pairs of layers"),
     (lambda: LayerGraph.from_edges(FOUR, [np.array(3)]), "edge is 3; it must be two layers from 1 to 4, as in (1, 2)"),
-    (lambda: LayerGraph.from_edges(FOUR, np.array([[1, 9]])), "layer of an edge is 9; it must be a whole number from 1"),
-    (lambda: LayerGraph.from_edges(FOUR, [(1, 2)]).reordered(3), "order is 3; it must hold each layer from 1 to 4 once"),
+    (lambda: LayerGraph.from_edges(FOUR, np.array([[1, 9]])), "layer of an edge is 9; it must be a whole number"),
+    (lambda: LayerGraph.from_edges(FOUR, [(1, 2)]).reordered(3), "order is 3; it must hold each layer from 1 to 4"),
 ])  # fmt: skip
 def test_what_is_no_graph_of_layers_is_refused(make, message):
     with pytest.raises(ValueError) as error:

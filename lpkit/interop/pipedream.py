@@ -23,6 +23,7 @@ __all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_c
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
 PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
 COLUMNS = ("id", "operation", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs")
+CSV_ID = re.compile(r'[^\s,"#][^\s,"]*')  # of `write_profile`; a line with a # in front is a comment
 MOST_DIGITS = 1000  # of an id, whose number gives the order
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 
@@ -170,9 +171,9 @@ def write_profile(graph, path):
     for o in graph.operations:
         numbers = ",".join(map(str, _numbers(o)))
         text = isinstance(o.id, str) and isinstance(o.operation, str)
-        if not text or not re.fullmatch(r'[^\s,"#][^\s,"]*', o.id) or o.operation.splitlines() not in ([], [o.operation]):
-            raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: an id must be text "
-                             "without blanks, commas, quotes and a # in front, a description text of one line")
+        if not text or not CSV_ID.fullmatch(o.id) or o.operation.splitlines() not in ([], [o.operation]):
+            raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: an id must be "
+                             "text without blanks, commas, quotes and a # in front, a description text of one line")
         quoted = '"' + o.operation.replace('"', '""') + '"'
         rows.append(f"{o.id},{quoted},{numbers},{' '.join(o.inputs)}")
     return write_atomically(path, "\n".join(rows) + "\n")

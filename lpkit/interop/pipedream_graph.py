@@ -67,7 +67,13 @@ def in_order(operations, name):
 
 
 def without_inputs(graph):
-    """Operations that PipeDream plans: no ``Input`` without inputs of its own, no ``__getitem__`` that nobody reads."""
+    """Operations that PipeDream plans: no ``Input`` without inputs of its own, no ``__getitem__`` that nobody reads.
+
+    Raises
+    ------
+    ValueError
+        If nothing else is there.
+    """
     dropped = {o.id for o in graph.operations if o.operation.startswith("Input") and not o.inputs}
     read = {name for o in graph.operations if o.id not in dropped for name in o.inputs}
     dropped |= {o.id for o in graph.operations if o.operation.startswith("__getitem__") and o.id not in read}
@@ -78,7 +84,13 @@ def without_inputs(graph):
 
 
 def whole_graph(graph):
-    """As `without_inputs`; refuses a graph of several parts, which edges that were cut off leave behind."""
+    """As `without_inputs`; refuses a graph of several parts, which edges that were cut off leave behind.
+
+    Raises
+    ------
+    ValueError
+        If there are several parts, or nothing to plan.
+    """
     operations = without_inputs(graph)
     neighbours = defaultdict(set)
     for o in operations:

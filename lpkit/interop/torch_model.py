@@ -41,8 +41,8 @@ def read_torch(module, sample, *, batch_dimension=0, method=None, strict=False, 
     Raises
     ------
     ValueError
-        If PyTorch is not installed, module or sample is none, the sample is empty, the module fails on the sample; and, if `strict`, for
-        work that would be missing.
+        If PyTorch is not installed, module or sample is none, the sample is empty, the module fails on the sample;
+        and, if `strict`, for work that would be missing.
 
     Warns
     -----
