@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from lpkit.chains import positive
+from lpkit.checks import plain
 from lpkit.limits import group_limit, machines, speeds_of
 from lpkit.parametric import Chain, scaled
 from lpkit.search import leaving
@@ -70,7 +71,7 @@ def crew_of(processors, speeds=None, replicas=None, bandwidth=None):
     >>> crew_of(4, replicas=2, bandwidth=8).rates, crew_of(2, [1, 3]).most(1), crew_of(4)
     ((Fraction(0, 1), Fraction(1, 4)), Fraction(3, 1), None)
     """
-    replicas = None if replicas is False else replicas
+    replicas = None if plain(replicas) is False else plain(replicas)
     if speeds is None and replicas is None:
         return None
     if speeds is not None and replicas is not None:

@@ -10,7 +10,7 @@ from itertools import accumulate, product
 
 import numpy as np
 
-from lpkit.checks import LARGEST_SIZE, choice, shown, whole_number
+from lpkit.checks import LARGEST_SIZE, choice, plain, shown, whole_number
 from lpkit.parametric import Chain
 
 __all__ = ["chain_of", "check_processors", "granularity_of", "movable", "positive",
@@ -96,16 +96,15 @@ def positive(value, name, what, zero=False):
 
 
 def python_number(value):
-    """`value` as an int, float or Fraction, numpy's scalars too; None if it is no number.
+    """`value` as an int, float or Fraction, numpy's scalars and arrays of no dimension too; None if it is no number.
 
     Examples
     --------
     >>> python_number(np.float32(0.5)), python_number(3), python_number("3"), python_number(True)
     (0.5, 3, None, None)
     """
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, np.floating):
+    value = plain(value)
+    if isinstance(value, np.floating):  # longer than Python's float
         return float(value)
     return value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
 

@@ -130,14 +130,14 @@ def short(name, most=40):
 
 
 def shown(value, most=LONGEST_SHOWN):
-    """`value` as a message shows it: a plain Python value on one line, cut after about `most` characters.
+    """`value` as a message shows it: plain Python values on one line, cut after about `most` characters.
 
     Examples
     --------
-    >>> print(shown(np.int64(3)), shown("x" * 5000, 6), shown(10**5000))
-    3 'xxxxxx...' a whole number of about 5001 digits
+    >>> print(shown(np.int64(3)), shown("x" * 5000, 6), shown(10**5000), shown((np.int64(3), np.ones(2))))
+    3 'xxxxxx...' a whole number of about 5001 digits (3, [1.0, 1.0])
     """
-    value = plain(value)
+    value = _plain_parts(value)
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[:most] + "...")
     if isinstance(value, int) and value.bit_length() > 4096:
@@ -147,6 +147,15 @@ def shown(value, most=LONGEST_SHOWN):
     except ValueError:  # it holds a whole number of more digits than Python writes
         return f"a {type(value).__name__} of very long numbers"
     return text if len(text) <= most else text[:most] + "..."
+
+
+def _plain_parts(value, depth=3):
+    """`value`, and what lists, tuples and arrays hold, as plain Python values; `depth` bounds lists within lists."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [_plain_parts(part, depth) for part in value[:LONGEST_SHOWN].tolist()]
+    if type(value) in (list, tuple) and depth:
+        return type(value)(_plain_parts(part, depth - 1) for part in value)
+    return plain(value)
 
 
 def pair(value, name, *, least=1):

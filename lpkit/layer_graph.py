@@ -96,6 +96,8 @@ class LayerGraph:
         ValueError: edge 2 -> 1 leads back; list the layers so that each comes after all it reads (no cycle is allowed)
         """
         before, readers = [0] * len(costs), [0] * len(costs)
+        if not np.iterable(edges):
+            raise ValueError(f"edges is {shown(edges)}; it must be a sequence of pairs of layers, as in [(1, 2)]")
         for source, target in (_edge(given, len(costs)) for given in edges):
             before[target - 1] |= 1 << source - 1
             readers[source - 1] |= 1 << target - 1
@@ -135,6 +137,8 @@ class LayerGraph:
         return math.ceil(sum(t.bytes for t in self.tensors if not t.made & ~downset and t.read & ~downset))
 
     def _checked(self, order):
+        if not np.iterable(order):
+            raise ValueError(f"order is {shown(order)}; it must hold each layer from 1 to {len(self)} once")
         order, seen = [whole_number(layer, "layer of the order", most=len(self)) for layer in order], 0
         if sorted(order) != list(range(1, len(self) + 1)):
             raise ValueError(f"order is {shown(order)}; it must hold each layer from 1 to {len(self)} once")
@@ -174,7 +178,7 @@ def members(mask):
 
 def _edge(edge, layers):
     """Source and target of an edge, checked."""
-    if not (isinstance(edge, (tuple, list)) and len(edge) == 2):
+    if not (isinstance(edge, (tuple, list)) or (isinstance(edge, np.ndarray) and edge.ndim)) or len(edge) != 2:
         raise ValueError(f"edge is {shown(edge)}; it must be two layers from 1 to {layers}, as in (1, 2)")
     source, target = (whole_number(layer, "layer of an edge", most=layers) for layer in edge)
     if source >= target:

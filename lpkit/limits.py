@@ -4,7 +4,6 @@ Source: PipeDream (SOSP 2019), section 3.1, for replicas.
 """
 
 from fractions import Fraction
-from numbers import Integral
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def together_of(costs, together):
     """
     if together is None:
         return ()
-    if not isinstance(together, (list, tuple, np.ndarray)):
+    if not _is_row(together):
         raise ValueError(f"together is {shown(together)}; it must be a sequence of pairs (first, last) of layer names "
                          "or numbers")
     merged = []
@@ -47,13 +46,17 @@ def together_of(costs, together):
 
 def _run(costs, pair, name):
     """One pair as numbers of layers."""
-    if not isinstance(pair, (list, tuple, np.ndarray)) or len(pair) != 2:
+    if not _is_row(pair) or len(pair) != 2:
         raise ValueError(f"{name} is {shown(pair)}; it must be a pair (first, last) of layer names or numbers")
     first, last = (_layer(costs, plain(end), name) for end in pair)
     if first > last:
         raise ValueError(f"{name} is {shown(tuple(map(plain, pair)))}; layer {first} comes after layer {last}, so give "
                          "them the other way round")
     return first, last
+
+
+def _is_row(value):
+    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _layer(costs, layer, name):
@@ -82,7 +85,7 @@ def machines(processors):
     Raises
     ------
     ValueError
-        If it is no whole number from 1 to 1024.
+        If it is not a whole number from 1 to 1024.
 
     Examples
     --------
@@ -105,7 +108,7 @@ def speeds_of(processors, speeds):
     >>> speeds_of(3, [2, 0.1, Fraction(1, 3)])
     (Fraction(2, 1), Fraction(1, 10), Fraction(1, 3))
     """
-    if not isinstance(speeds, (list, tuple)) and not (isinstance(speeds, np.ndarray) and speeds.ndim == 1):
+    if not _is_row(speeds):
         raise ValueError(f"speeds is {shown(speeds)}; it must be a sequence of numbers, one for each of {processors} "
                          "processors")
     if len(speeds) != processors:
@@ -146,10 +149,10 @@ def group_limit(processors, replicas):
     >>> group_limit(8, True), group_limit(8, 3), group_limit(8, 99)
     (8, 3, 8)
     """
-    if replicas is True or replicas is np.True_:
+    if replicas is True:
         return processors
-    number = plain(replicas)
-    if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
+    number = python_number(replicas)
+    if not isinstance(number, int) or number < 1:
         raise ValueError(f"replicas is {shown(replicas)}; it must be True, or the largest group as a whole number "
                          "from 1")
-    return min(int(number), processors)
+    return min(number, processors)

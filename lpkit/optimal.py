@@ -13,7 +13,7 @@ from dataclasses import replace
 from lpkit.capacities import crew_of
 from lpkit.capacity_plans import capacity_plan
 from lpkit.certificates import certificate
-from lpkit.chains import check_processors, granularity_of
+from lpkit.chains import check_processors, granularity_of, python_number
 from lpkit.limits import together_of
 from lpkit.plans import Plan, plain
 from lpkit.ratios import interval_bound
@@ -114,6 +114,8 @@ def _planned(name, costs, processors, given, together, speeds, replicas):
     processors = crew.processors if crew else check_processors(costs, processors)
     runs = together_of(costs, together)
     task = task_of(costs, **given, together=runs, still=name == "pipedream")
+    numbers = ((key, python_number(value)) for key, value in given.items())
+    given |= {key: number for key, number in numbers if number is not None}  # not as numpy's, which no file holds
     given |= {"together": runs or None, **({"speeds": crew.speeds, "replicas": crew.given} if crew else {})}
     options = tuple((key, value) for key, value in given.items() if value not in (None, "consumer"))
     return capacity_plan(name, task, crew, options) if crew else _equal_plan(name, task, processors, options)

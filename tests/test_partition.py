@@ -448,7 +448,7 @@ def test_wrong_numbers_of_processors(planner, processors, message):
     (lambda: optimal(FOUR, 2, granularity=[None] * 4), "granularity is None; it must be a whole number from 1"),
     (lambda: optimal(FOUR, 2, granularity={}), "granularity is {}; it must be a whole number from 1"),
     (lambda: optimal(FOUR, 2, granularity=[[1], [2, 3]]), "granularity has shape (2,); give one number of tiles"),
-    (lambda: optimal(FOUR, 2, bandwidth=np.array([3, 3])), "bandwidth is array([3, 3]); it must be a number of bytes"),
+    (lambda: optimal(FOUR, 2, bandwidth=np.array([3, 3])), "bandwidth is [3, 3]; it must be a number of bytes"),
     (lambda: optimal(FOUR, 2, memory=-(10**5000)), "memory is a whole number of about 5001 digits; it must be"),
     (lambda: optimal(Costs.from_times([2e-310, 1e-310], 0, 0), 2), "add up to 3e-310 s; times below 1e-290 have lost"),
     (lambda: optimal(FOUR, 2, granularity=0), "granularity is 0; it must be a whole number from 1"),

@@ -114,10 +114,11 @@ def _add(walk, node):
 
 def _lower(walk, node, outputs, inputs):
     standard = node.domain in STANDARD
-    call = onnx_ops.Call(node.op_type, [_size_of(walk, name) for name in node.input],
-                         [walk.sizes.get(name) for name in node.output], [name in walk.fixed for name in node.input],
-                         onnx_ops.attributes(node), walk.sample)
     try:
+        call = onnx_ops.Call(node.op_type, [_size_of(walk, name) for name in node.input],
+                             [walk.sizes.get(name) for name in node.output],
+                             [name in walk.fixed for name in node.input],
+                             onnx_ops.attributes(node) if standard else {}, walk.sample)
         if standard and node.op_type in onnx_ops.PRODUCTS and (found := onnx_ops.product(call)):
             op, places = found
             weights = [walk.fixed[name] for name in node.input if name in walk.fixed]

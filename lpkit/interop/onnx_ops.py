@@ -6,6 +6,7 @@ Everything here works on sizes and attributes only. Source: the ONNX operator sp
 import math
 from collections import namedtuple
 
+from lpkit.checks import shown
 from lpkit.interop.lowering import attention_products, conv_op, conv_transpose_op, einsum_op, matmul_op
 from lpkit.interop.onnx_model import STANDARD
 from lpkit.interop.onnx_order import child_graphs
@@ -26,11 +27,22 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {"Relu": "relu", "LeakyRelu": "leaky_relu", "Elu": "elu", "Gelu": "gelu", "HardSwish": "hard_swish",
                "HardSigmoid": "hard_sigmoid", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softplus": "softplus",
                "Softmax": "softmax", "LogSoftmax": "log_softmax", "Swish": "silu"}
+# What the attributes that are read hold; a damaged file may say otherwise.
+KINDS = {**dict.fromkeys(("auto_pad", "equation"), (str, "text")),
+         **dict.fromkeys(("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides"),
+                         (tuple, "whole numbers")),
+         **dict.fromkeys(("ceil_mode", "count_include_pad", "group", "kv_num_heads", "q_num_heads", "transA", "transB"),
+                         (int, "a whole number"))}  # fmt: skip
 UNKNOWN_COST = ("DFT", "STFT", "Det")  # they multiply a lot, but not as a product of these kinds
 
 
 def attributes(node):
-    """{name: value} of the attributes that are numbers or text.
+    """{name: value} of the attributes that are whole numbers or text.
+
+    Raises
+    ------
+    ValueError
+        If one of a known name is of another kind.
 
     Examples
     --------
@@ -46,6 +58,10 @@ def attributes(node):
             found[a.name] = a.i
         elif a.HasField("s"):
             found[a.name] = a.s.decode("utf-8", "replace")
+    for name in sorted(found.keys() & KINDS.keys()):
+        kind, what = KINDS[name]
+        if not isinstance(found[name], kind):
+            raise ValueError(f"its attribute {name} is {shown(found[name])}; it must be {what}")
     return found
 
 

@@ -7,11 +7,13 @@ Source: Narayanan et al., PipeDream (SOSP 2019), and the file format of github.c
 
 import csv
 import math
+import os
+import re
 from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path, PurePath
 
-from lpkit.checks import read_text, shown, unknown_name, write_atomically
+from lpkit.checks import read_text, real, shown, unknown_name, whole_number, write_atomically
 from lpkit.interop.pipedream_costs import LARGEST, to_costs
 from lpkit.interop.pipedream_graph import Graph, Operation, in_order, whole_graph, without_inputs
 
@@ -21,6 +23,8 @@ __all__ = ["Graph", "Operation", "PROFILES", "read_graph", "read_profile", "to_c
 FOLDER = Path(__file__).parents[2] / "data" / "profiles"
 PROFILES = ("alexnet", "densenet121", "gnmt", "resnet50", "resnet101", "vgg16")
 COLUMNS = ("id", "operation", "forward_ms", "backward_ms", "activation_bytes", "parameter_bytes", "inputs")
+CSV_ID = re.compile(r'[^\s,"#][^\s,"]*')  # of `write_profile`; a line with a # in front is a comment
+MOST_DIGITS = 1000  # of an id, whose number gives the order
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 
 
@@ -51,6 +55,8 @@ def read_graph(path):
 def _node(line, where):
     """Fields of a node line."""
     parts = line.split(" -- ")
+    if sum(character.isdigit() for character in parts[0]) > MOST_DIGITS:
+        raise ValueError(f"{where} has an id of more than {MOST_DIGITS} digits; give a shorter one")
     if len(parts) not in (3, 4):
         raise ValueError(f"{where} is {shown(line)}; a node is 'id -- description -- forward_compute_time=MS, "
                          "backward_compute_time=MS, activation_size=BYTES, parameter_size=BYTES'")
@@ -119,7 +125,7 @@ def read_profile(path_or_name):
     if not isinstance(path_or_name, (str, PurePath)):
         raise unknown_name(path_or_name, "profile", PROFILES)
     text = str(path_or_name)
-    if not text.endswith(".csv") and not Path(text).exists() and text not in PROFILES:
+    if not text.endswith(".csv") and not os.path.exists(text) and text not in PROFILES:
         raise unknown_name(text, "profile", PROFILES)
     path = FOLDER / f"{text}.csv" if text in PROFILES else Path(text)
     lines = read_text(path).splitlines()
@@ -159,14 +165,26 @@ def write_profile(graph, path):
     Raises
     ------
     ValueError
-        If the file cannot be written.
+        If an id, description, time or size would not be read back as it is, or the file cannot be written.
     """
-    rows = [f"# {graph.source}", ",".join(COLUMNS)]
+    rows = ["# " + " ".join(str(graph.source).split()), ",".join(COLUMNS)]
     for o in graph.operations:
+        numbers = ",".join(map(str, _numbers(o)))
+        text = isinstance(o.id, str) and isinstance(o.operation, str)
+        if not text or not CSV_ID.fullmatch(o.id) or o.operation.splitlines() not in ([], [o.operation]):
+            raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: an id must be "
+                             "text without blanks, commas, quotes and a # in front, a description text of one line")
         quoted = '"' + o.operation.replace('"', '""') + '"'
-        rows.append(f"{o.id},{quoted},{_text(o.forward)},{_text(o.backward)},{o.activation},{o.parameters},"
-                    f"{' '.join(o.inputs)}")
+        rows.append(f"{o.id},{quoted},{numbers},{' '.join(o.inputs)}")
     return write_atomically(path, "\n".join(rows) + "\n")
+
+
+def _numbers(o):
+    """Times and sizes of an operation as they are written, which readers must be able to take."""
+    names = [f"{field} of {shown(o.id)}" for field in FIELDS]
+    times = [_text(real(time, name)) for time, name in zip((o.forward, o.backward), names)]
+    sizes = zip((o.activation, o.parameters), names[2:])
+    return [*times, *(whole_number(size, name, least=0, most=LARGEST) for size, name in sizes)]
 
 
 def _text(time):
@@ -192,11 +210,11 @@ def write_graph(graph, path, *, stages=()):
     Raises
     ------
     ValueError
-        If an id or description would not be read back as it is, an operation reads one that is not before it, a stage
-        names an operation that is not there or in another stage, or the file cannot be written.
+        If an id, description, time or size would not be read back as it is, an operation reads one that is not before
+        it, a stage names an operation that is not there or in another stage, or the file cannot be written.
     """
     suffixes, known = dict.fromkeys((o.id for o in graph.operations), ""), set()
-    if stages:
+    if not (stages is None or (isinstance(stages, (list, tuple)) and not stages)):
         suffixes = {name: f" -- stage_id={stage}" for name, stage in _stage_ids(graph, stages).items()}
     nodes, edges = [], []
     for o in graph.operations:
@@ -208,8 +226,8 @@ def write_graph(graph, path, *, stages=()):
 
 def _node_line(o, before):
     """The line of an operation, whose inputs must be `before` it."""
-    values = (_text(o.forward), _text(o.backward), o.activation, o.parameters)
-    line = f"{o.id} -- {o.operation} -- " + ", ".join(f"{field}={value}" for field, value in zip(FIELDS, values))
+    values = (f"{field}={value}" for field, value in zip(FIELDS, _numbers(o)))
+    line = f"{o.id} -- {o.operation} -- " + ", ".join(values)
     parts = line.strip().split(" -- ")
     if line.splitlines() != [line] or [part.strip() for part in parts[:-1]] != [o.id, o.operation]:
         raise ValueError(f"the operation {shown(o.id)}, {shown(o.operation)}, cannot be written: id and description "
@@ -225,13 +243,15 @@ def _node_line(o, before):
 
 def _stage_ids(graph, stages):
     """Stage, from 0, of each operation."""
+    if not isinstance(stages, (list, tuple)) or not all(isinstance(stage, (list, tuple)) for stage in stages):
+        raise ValueError(f"stages is {shown(stages)}; it must be a list with a list of ids for each stage")
     given = [(name, number) for number, stage in enumerate(stages) for name in stage]
-    names, found = {o.id for o in graph.operations}, dict(given)
+    names, found = {o.id for o in graph.operations}, {}
     for name, number in given:
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             raise unknown_name(name, f"an operation of stage {number}", sorted(names))
-        if found[name] != number:
-            raise ValueError(f"the operation {shown(name)} is in the stages {number} and {found[name]}; "
+        if found.setdefault(name, number) != number:
+            raise ValueError(f"the operation {shown(name)} is in the stages {found[name]} and {number}; "
                              "it must be in one")
     for o in graph.operations:
         found.setdefault(o.id, max((found.get(name, 0) for name in o.inputs), default=0))

@@ -151,28 +151,25 @@ def _traffic(graph, operations, home, heads):
             readers[name].append(o)
     starts = {o.id: layer for layer, o in enumerate(heads)}
     given = {o.id: o.inputs for o in graph.operations}
-    first, outputs, changes = [], [0] * L, [0] * L  # of the bytes that cross, from one cut to the next
+    outputs, changes = [0] * L, [0] * L  # of the bytes that cross, from one cut to the next
     for o in reversed(operations):
         last = max((home[r.id] for r in readers[o.id]), default=home[o.id])
         changes[home[o.id]] += o.activation
         changes[last] -= o.activation
         outputs[home[o.id]] = outputs[home[o.id]] or o.activation
-    for o in heads:
-        first.append(_first_reader(o.id, readers, starts, L) + 1)
+    found = _first_readers(operations, starts, L)
+    first = [found.get(o.id, L) + 1 for o in heads]
     cuts = list(accumulate(changes[:-1]))
     inputs = [sum(size[name] for name in given[o.id]) for o in heads]
     shared = [any(len(readers[name]) > 1 for name in o.inputs) for o in heads]
     return inputs, outputs, cuts, first, shared
 
 
-def _first_reader(name, readers, starts, none):
-    """Lowest layer that reads the output of `name`, directly or through operations that start no layer."""
-    todo, seen, found = [name], set(), none
-    while todo:
-        for reader in readers[todo.pop()]:
-            if reader.id in starts:
-                found = min(found, starts[reader.id])
-            elif reader.id not in seen:
-                seen.add(reader.id)
-                todo.append(reader.id)
+def _first_readers(operations, starts, none):
+    """Lowest layer that reads each output, directly or through operations that start no layer; `none` if none does."""
+    found = {}
+    for o in reversed(operations):
+        reader = starts[o.id] if o.id in starts else found.get(o.id, none)
+        for name in o.inputs:
+            found[name] = min(found.get(name, none), reader)
     return found

@@ -72,7 +72,7 @@ def without_inputs(graph):
     Raises
     ------
     ValueError
-        If nothing is left.
+        If nothing else is there.
     """
     dropped = {o.id for o in graph.operations if o.operation.startswith("Input") and not o.inputs}
     read = {name for o in graph.operations if o.id not in dropped for name in o.inputs}

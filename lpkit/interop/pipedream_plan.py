@@ -6,9 +6,10 @@ cycles are written as they are.
 Source: Narayanan et al., PipeDream (SOSP 2019), and the file format of github.com/msr-fiddle/pipedream (MIT licence).
 """
 
+import math
 import re
 
-from lpkit.checks import write_atomically
+from lpkit.checks import shown, write_atomically
 
 __all__ = ["to_pipedream", "write_pipedream"]
 
@@ -17,6 +18,11 @@ MILLISECONDS = {"s": 1e3, "us": 1e-3, "ns": 1e-6}  # of a unit of time; ms and c
 
 def to_pipedream(plan):
     """The text of the file; `lpkit.interop.pipedream.read_graph` reads it.
+
+    Raises
+    ------
+    ValueError
+        If a time is so long that its milliseconds are more than a float holds.
 
     Examples
     --------
@@ -32,6 +38,8 @@ def to_pipedream(plan):
     """
     costs, factor = plan.costs, MILLISECONDS.get(plan.costs.unit, 1)
     columns = (costs.F, costs.G + costs.delta, costs.output_bytes, costs.weight_bytes)
+    if not all(math.isfinite(time * factor) for column in columns[:2] for time in column.tolist()):
+        raise ValueError(f"the costs of {shown(costs.name)} hold times too long to be written in ms; use a larger unit")
     rows = zip(costs.layers, *(column.tolist() for column in columns))
     nodes = [f"node{l} -- {_description(name)} -- forward_compute_time={F * factor}, backward_compute_time="
              f"{B * factor}, activation_size={out}, parameter_size={weights} -- stage_id={plan.stage_of(l) - 1}"
@@ -46,12 +54,12 @@ def write_pipedream(plan, path):
     Raises
     ------
     ValueError
-        If the file cannot be written.
+        As `to_pipedream`, or if the file cannot be written.
     """
     return write_atomically(path, to_pipedream(plan))
 
 
 def _description(name):
-    """A layer's name as a node may have it; a node called Input would not be planned."""
-    name = re.sub(r"\s+", " ", name).replace(" -- ", " - ").strip(" -")
-    return f"Layer {name}" if not name or name.startswith("Input") else name
+    """A layer's name as a node may have it; a node called Input, or one that picks an item, would not be planned."""
+    name = re.sub(r"(?: --)+ ", " - ", re.sub(r"\s+", " ", name)).strip(" -")
+    return f"Layer {name}" if not name or name.startswith(("Input", "__getitem__")) else name

@@ -9,13 +9,15 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 import numpy as np
 
 from lpkit.chains import positive
 from lpkit.checks import whole_number
 from lpkit.interop.pipedream_graph import whole_graph
+from lpkit.layer_graph import members
 
 __all__ = ["straight_pipeline"]
 
@@ -37,20 +39,23 @@ def _states(operations):
     """Closed sets that grow from the first operation: each adds one that reads the set, with all that it needs."""
     index = {o.id: n for n, o in enumerate(operations)}
     readers = defaultdict(list)
-    closed = []
+    closed, read = [], [0] * len(operations)
     for n, o in enumerate(operations):
         mask = 1 << n
         for name in o.inputs:
             mask |= closed[index[name]]
             readers[index[name]].append(n)
+            read[index[name]] |= 1 << n
         closed.append(mask)
-    masks, todo = {closed[0]}, [closed[0]]
+    masks, todo = {closed[0]}, [(closed[0], read[0])]
     while todo:
-        mask = todo.pop()
-        members = [n for n in range(len(operations)) if mask >> n & 1]
-        grown = {mask | closed[r] for n in members for r in readers[n] if not mask >> r & 1} - masks
-        masks |= grown
-        todo += grown
+        mask, outside = todo.pop()  # and the operations outside that read it
+        for reader in members(outside):
+            grown = mask | closed[reader]
+            if grown not in masks:
+                masks.add(grown)
+                new = (read[n] for n in members(grown & ~mask))
+                todo.append((grown, reduce(or_, new, outside) & ~grown))
         if len(masks) > MOST_STATES:
             raise ValueError(f"the graph has more than {MOST_STATES} states, too many branches beside each other; plan "
                              "it as a chain with to_costs")
@@ -67,9 +72,9 @@ def _frontier(mask, readers, closed):
     Those that nobody in the state reads, and those that have a reader outside the past of one of these: with branches
     that is more than what really crosses the cut, but it is what the recorded optimizer charges.
     """
-    members = [n for n in range(mask.bit_length()) if mask >> n & 1]
-    tips = [n for n in members if not any(mask >> r & 1 for r in readers[n])]
-    inner = {n for tip in tips for n in members
+    inside = members(mask)
+    tips = [n for n in inside if not any(mask >> r & 1 for r in readers[n])]
+    inner = {n for tip in tips for n in inside
              if n != tip and closed[tip] >> n & 1 and any(not closed[tip] >> r & 1 for r in readers[n])}
     return {*tips, *inner}
 

@@ -41,8 +41,8 @@ def read_torch(module, sample, *, batch_dimension=0, method=None, strict=False, 
     Raises
     ------
     ValueError
-        If PyTorch is not installed, module or sample is none, the module fails on the sample; and, if `strict`, for
-        work that would be missing.
+        If PyTorch is not installed, module or sample is none, the sample is empty, the module fails on the sample;
+        and, if `strict`, for work that would be missing.
 
     Warns
     -----
@@ -90,6 +90,8 @@ def _checked(torch, module, sample, method):
 
 def _sample(inputs, axis):
     batches = [tensor.shape[axis] for tensor in inputs if axis is not None and tensor.dim() > axis]
+    if 0 in batches:
+        raise ValueError(f"the sample holds 0 samples (dimension {axis} of its tensors); give at least one")
     return Sample(batches[0], axis) if batches else Sample()
 
 
