@@ -95,7 +95,7 @@ def several(values):
     (['vgg16'], [0, 1])
     """
     single = isinstance(values, (str, Network, Array)) or not isinstance(values, Iterable)
-    return [values] if single else list(values)
+    return [values] if single or getattr(values, "ndim", 1) == 0 else list(values)
 
 
 def processor_counts(processors):
