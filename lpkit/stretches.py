@@ -78,7 +78,23 @@ def _runs(slots, stages):
 
 
 def cut(slots, waits):
-    """Stretches of runs of slots, and their places of each run: they begin at a wait and end at what is waited for."""
+    """Stretches of runs of slots, and their places of each run: they begin at a wait and end at what is waited for.
+
+    Parameters
+    ----------
+    slots : list of Slot
+    waits : list of runs, lists of (slot, needs that its worker has not seen to)
+
+    Examples
+    --------
+    >>> from lpkit.costs import Costs
+    >>> from lpkit.plans import Plan
+    >>> from lpkit.slots import slots_of
+    >>> plan = Plan("by hand", Costs.from_times([2] * 3, 2, 2, unit="cycles"), 2, ends=(2, 3))
+    >>> stretches, places = cut(slots_of(plan, None), [[(0, ()), (1, ())], [(2, (1,))]])
+    >>> [stretch.slots for stretch in stretches], places
+    ([[0, 1], [2]], [range(0, 1), range(1, 2)])
+    """
     awaited = {need for run in waits for slot, needs in run for need in (*needs, *slots[slot].needs_first)}
     awaited |= {need for slot in slots if slot.kind == "send" for need in slot.needs}
     stretches, places = [], []
