@@ -9,10 +9,12 @@ import difflib
 import io
 import json
 import math
+import re
 import tokenize
+from pathlib import Path
 from typing import NamedTuple
 
-from lpkit.checks import shown
+from lpkit.checks import is_file, shown
 from lpkit.notebooks import joined, read_notebook, tags
 
 __all__ = ["Parameter", "parameters", "values"]
@@ -63,7 +65,8 @@ def parameters(id, *, root=None):
 def values(id, given, *, root=None):
     """Value of every parameter of the notebook `id`: the defaults, and those of the dict `given` in their types.
 
-    Text stands for a value where another type is wanted, as on a command line: "3", "true", "[2, 3]".
+    Text stands for a value where another type is wanted, as on a command line: "3", "true", "[2, 3]"; the path of a file
+    is made absolute, since a notebook runs in a folder of its own.
 
     Parameters
     ----------
@@ -141,10 +144,13 @@ def _value(name, given, parameter):
         value = _read(value)
     if optional and value is None:
         return None
+    if isinstance(value, str) and re.search(r"[./\\]", value) and is_file(value):
+        value = str(Path(value).absolute())
     try:
         return _fitted(value, default)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"parameter {name!r} is {shown(given)}; give a value like {parameter}") from None
+        text = f", on a command line -p {name} '{json.dumps(default)}'" if isinstance(default, (list, dict)) else ""
+        raise ValueError(f"parameter {name!r} is {shown(given)}; give a value like {parameter}{text}") from None
 
 
 def _read(text):

@@ -813,3 +813,17 @@ def test_measured_tables_are_compared_by_form_and_text(tmp_path):
     assert found["same"] == ["a: data/results/a.csv, row 1, ms: committed 1.25, here 7"]
     assert found["other"][-1] == "a: data/results/a_measured.csv, row 1, stage: committed one, here two"
     assert len(found["other"]) == 3
+
+
+def test_the_path_of_a_file_is_made_absolute_and_a_name_stays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.onnx", "resnet50"):
+        Path(name).write_text("")
+    given = [values("plan_your_model", {"model": text})["model"] for text in ("mine.onnx", "./mine.onnx", "resnet50")]
+    assert given == [str(tmp_path / "mine.onnx")] * 2 + ["resnet50"]
+    assert values("plan_your_model", {"model": "other.onnx"})["model"] == "other.onnx"
+
+
+def test_a_list_is_asked_for_as_a_command_line_takes_it():
+    with pytest.raises(ValueError, match=r"""on a command line -p profiles '\["alexnet", """):
+        values("measured_profiles", {"profiles": "vgg16"})
