@@ -1,7 +1,9 @@
 """The live explorer of LayerPipe: controls, a picture, its numbers; what each shows is a pure function of a `State`.
 
 `figure_of` is its picture, `text_of` its numbers in words, `table_for` the data behind the picture, `call_of` and
-`command_of` the Python and the command that give the same; `explorer` is all of it, live. What the controls do is in `lpkit.explore_widgets`; the notebook runs and compares without a browser.
+`command_of` the Python and the command that give the same; `explorer` is all of it, live.
+
+What the controls do is in `lpkit.explore_widgets`; the notebook runs and compares without a browser.
 """
 
 from lpkit.costs import LAYERS

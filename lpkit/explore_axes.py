@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import Affine2D
 
 from lpkit.explore_letters import letters, tick_names, width_of, write
+from lpkit.explore_spare import set_out
 from lpkit.gantt import LOOKS
 from lpkit.gantt_places import corners
 
@@ -23,9 +24,7 @@ KEY, BETWEEN, LETTERS = 20, 20, 8.5  # of a legend, in points: width of a key, g
 
 def beside(figure, count, *, bottom=0.2):
     """Axes side by side with room for a line of title above and a legend below; the first is labelled on the left."""
-    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.85, bottom=bottom, wspace=0.06)
-    return axes
+    return set_out(figure, 1, count, share="y", left=0.085, right=0.985, top=0.85, bottom=bottom, wspace=0.06)
 
 
 def numbered(axes, most):

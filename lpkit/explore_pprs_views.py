@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from lpkit.explore_axes import beside, legend, numbered, say
 from lpkit.explore_letters import tick_names, write
-from lpkit.explore_picture import blank
 from lpkit.explore_pprs_runs import budget, pays_from, runs_of, slots, start_error
 from lpkit.explore_pprs_state import FROG, PROBLEMS
+from lpkit.explore_spare import figure_for, set_out
 from lpkit.gantt_places import corners
 from lpkit.plots import COLORS, styled
 from lpkit.pprs_drawings import IDLE, PASSES
@@ -53,7 +53,7 @@ def draw(cases, table):
     'random max-affine: one step, 2 samples through 3 nodes in 8 slots'
     """
     drawn = {"loss": _loss, "bubbling": _bubbling, "depth": _depth, "samples": _samples, "bounds": _bounds}
-    figure = blank()
+    figure = figure_for(next(iter(cases.values())).view, len(cases))
     parts = {label: table[table["case"] == label] for label in cases}
     drawn[next(iter(cases.values())).view](figure, cases, parts)
     return figure
@@ -151,8 +151,7 @@ def _slots(axis, end):
 
 
 def _bubbling(figure, cases, parts):
-    axes = figure.subplots(len(cases), 1, squeeze=False, sharex=True)[:, 0]
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.93, bottom=0.19, hspace=0.28)
+    axes = set_out(figure, len(cases), 1, share="x", left=0.085, right=0.985, top=0.93, bottom=0.19, hspace=0.28)
     end = max(part["end"].max() for part in parts.values())
     for axis, (label, state), part in zip(axes, cases.items(), parts.values()):
         own = part["end"].max()

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lpkit.display import engineering
 from lpkit.explore_axes import boxes, legend, say
+from lpkit.explore_spare import set_out
 from lpkit.explore_letters import tick_names
 from lpkit.explore_state import timeline_of
 from lpkit.gantt import BUBBLE, LABELS, LOOKS
@@ -24,8 +25,7 @@ PERIODS = 14  # of a timeline that are seen
 def draw_timelines(figure, cases):
     """The timelines of the cases below each other in `figure`, on the same axis of time."""
     lines = {label: timeline_of(state) for label, state in cases.items()}
-    axes = figure.subplots(len(lines), 1, squeeze=False, sharex=True)[:, 0]
-    figure.subplots_adjust(left=0.055, right=0.985, top=0.93, bottom=0.215, hspace=0.26)
+    axes = set_out(figure, len(lines), 1, share="x", left=0.055, right=0.985, top=0.93, bottom=0.215, hspace=0.26)
     window = _window(list(lines.values()))
     size = 1000.0 ** (np.log10(max(window[1], 1)) // 3)
     window, seen = (window[0] / size, window[1] / size), set()

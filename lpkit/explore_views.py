@@ -14,7 +14,7 @@ from lpkit.display import engineering, kilobytes
 from lpkit.explore_axes import beside, boxes, legend, numbered, say, stage_ticks
 from lpkit.explore_graph import draw_graph
 from lpkit.explore_letters import tick_names
-from lpkit.explore_picture import blank
+from lpkit.explore_spare import figure_for, set_out
 from lpkit.explore_state import plan_of
 from lpkit.explore_tables import graph_of, processor_counts, table_of
 from lpkit.explore_timeline import draw_timelines
@@ -48,7 +48,8 @@ def draw(cases):
     >>> len(draw(cases_of(State("sample4", processors=3))).axes)
     2
     """
-    figure, view = blank(), next(iter(cases.values())).view
+    view = next(iter(cases.values())).view
+    figure = figure_for(view, len(cases))
     if view in WHOLE:
         WHOLE[view](figure, cases)
     else:
@@ -89,8 +90,7 @@ def _moved_patch():
 
 
 def _speedup(figure, cases, parts):
-    axis = figure.subplots()
-    figure.subplots_adjust(left=0.085, right=0.985, top=0.93, bottom=0.21)
+    (axis,) = set_out(figure, 1, 1, left=0.085, right=0.985, top=0.93, bottom=0.21)
     ends, top = 1, 1.0
     for color, marker, (label, state), part in zip(CASES, "so", cases.items(), parts.values()):
         counts, speedup = part["processors"].to_numpy(), part["speedup"].to_numpy()
@@ -171,8 +171,7 @@ def _short(name):
 
 
 def _graph(figure, cases):
-    axes = figure.subplots(1, len(cases), squeeze=False)[0]
-    figure.subplots_adjust(left=0.005, right=0.995, top=0.87, bottom=0.01, wspace=0.01)
+    axes = set_out(figure, 1, len(cases), left=0.005, right=0.995, top=0.87, bottom=0.01, wspace=0.01)
     for axis, (label, state) in zip(axes, cases.items()):
         graph, first, last = graph_of(state)
         draw_graph(axis, graph)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lpkit.checks import shown, write_all
 from lpkit.explore_picture import DPI, SIZE, empty_png, svg
+from lpkit.explore_spare import prepare
 from lpkit.publish import DIGITS
 
 __all__ = [
@@ -176,6 +177,7 @@ def connect(controls, parts, *, asked, drawn, write, adapt=None):
         busy.append(True)
         parts["written"].value = ""
         _refresh(parts, adapted)
+        prepare()
         busy.clear()
 
     def pin(_):

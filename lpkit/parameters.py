@@ -65,8 +65,8 @@ def parameters(id, *, root=None):
 def values(id, given, *, root=None):
     """Value of every parameter of the notebook `id`: the defaults, and those of the dict `given` in their types.
 
-    Text stands for a value where another type is wanted, as on a command line: "3", "true", "[2, 3]"; the path of a file
-    is made absolute, since a notebook runs in a folder of its own.
+    Text stands for a value where another type is wanted, as on a command line: "3", "true", "[2, 3]"; the path of a
+    file is made absolute, since a notebook runs in a folder of its own.
 
     Parameters
     ----------
