@@ -85,7 +85,7 @@ def counted(number, what):
     >>> counted(1, "stage"), counted(4, "stage")
     ('1 stage', '4 stages')
     """
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _wrapped(text, width):

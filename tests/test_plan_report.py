@@ -217,6 +217,7 @@ def test_the_headline_counts_stages_and_processors_with_nothing_to_do(lpkit):
     stages = len(plan(costs("vgg11"), 11).ends)
     assert first[0].endswith(": optimal, 1 stage") and first[1].endswith(": optimal, 2 stages") and stages < 11
     assert first[2].endswith(f": optimal, {stages} stages ({11 - stages} of 11 processors idle)")
+    assert "no plan of 1 processor beats" in lpkit("plan", "vgg11", "-P", 1)[1]
     assert lpkit("plan", "vgg11", "-P", 4, "--replicas")[1].splitlines()[0].count("idle") == 0
 
 
