@@ -14,7 +14,7 @@ import click
 from lpkit.command_data import data
 from lpkit.command_options import cost_options, reader_options
 from lpkit.command_plan import plan
-from lpkit.command_text import AS_JSON, dump, readable, records, show, width
+from lpkit.command_text import AS_JSON, dump, records, show, width
 
 __all__ = ["main"]
 
@@ -115,6 +115,7 @@ def cost(source, op, as_json, **choices):
     convention or --op G|delta is given.
     """
     from lpkit.checks import choice
+    from lpkit.display import readable
     from lpkit.sources import array_of, layer_costs, topology_report
 
     choice(op, "op", ("F", "G", "delta", "all"))

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from lpkit.display import counted
 from lpkit.parametric import fewest_stages
 from lpkit.plans import Certificate, plain, ratio
 from lpkit.ratios import at_or_above
@@ -49,7 +50,7 @@ def _in_costs(task, units):
 def _text(plan, binding, floor, stages):
     """The certificate for people."""
     costs = plan.costs
-    head = f"optimal: no plan of {plan.processors} processors beats {float(plan.period):.4g} {costs.unit}: "
+    head = f"optimal: no plan of {counted(plan.processors, 'processor')} beats {float(plan.period):.4g} {costs.unit}: "
     if binding is None:
         why = "an exact search met every smaller period with no plan (verify_optimal repeats the proof)"
     elif binding == (1, len(costs), plan.processors):
@@ -58,4 +59,4 @@ def _text(plan, binding, floor, stages):
         a, b, s = binding
         names = costs.layers[a - 1] if a == b else f"{costs.layers[a - 1]} to {costs.layers[b - 1]}"
         why = (f"what cannot leave {names} is shared by at most {s} stage{'s' * (s > 1)}")
-    return f"{head}{why}; from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"
+    return f"{head}{why}; from {counted(stages, 'processor')} on nothing helps ({float(floor):.4g} {costs.unit})"

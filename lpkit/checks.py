@@ -213,7 +213,7 @@ def choice(value, name, allowed):
     raise unknown_name(value, name, allowed)
 
 
-def unknown_name(value, name, allowed):
+def unknown_name(value, name, allowed, *, said=None):
     """A `ValueError` for a name that is not among `allowed`, with the near ones.
 
     Parameters
@@ -224,6 +224,8 @@ def unknown_name(value, name, allowed):
         Of the argument.
     allowed : iterable
         What is known.
+    said : str, optional
+        What to say before the near ones, by default ``name is value``.
 
     Examples
     --------
@@ -235,7 +237,8 @@ def unknown_name(value, name, allowed):
     hint = f" did you mean {' or '.join(map(shown, near))}?" if near else ""
     more = f" and {len(allowed) - MOST_KNOWN} more" if len(allowed) > MOST_KNOWN else ""
     known = ", ".join(shown(a, 40) for a in allowed[:MOST_KNOWN])
-    return ValueError(f"{name} is {shown(value)};{hint} Known: {known}{more}")
+    said = said or f"{name} is {shown(value)}"
+    return ValueError(f"{said};{hint} Known: {known}{more}")
 
 
 def _start(name):

@@ -4,7 +4,7 @@ import click
 
 from lpkit import command_text
 from lpkit.command_options import cost_options, limit_options, reader_options
-from lpkit.command_text import AS_JSON, dump, readable, show
+from lpkit.command_text import AS_JSON, dump, show
 from lpkit.partition import PLANNERS
 from lpkit.schedule import SCHEDULES
 
@@ -36,7 +36,8 @@ __all__ = ["plan"]
 @click.option("--stages-per-processor", metavar="N", help="Of interleaved: the plan has N stages for each processor.")
 @click.option("--bandwidth", metavar="BYTES", help="Of each link: bytes a cycle, or in one unit of measured costs, "
               "such as a second. The planner holds the period of each link to it, or, with --schedule, sends of the "
-              "schedule take that time; without it, they take none.")
+              "schedule take that time (to plan with it too, export a plan.json with it and schedule that); without "
+              "it, they take none.")
 @click.option("--latency", metavar="TIME", help="Of each send, added to bytes over bandwidth, in cycles or the unit "
               "of the costs.  [default: 0]")
 @click.option("--ascii", "drawn", is_flag=True, help="Draw the schedule.")
@@ -58,7 +59,8 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     costs; where processors differ, which one, its speed or its replicas, and the time of the load there; busy, the part
     of the period that this fills; shifted, the part of delta of those layers that the next stage computes; to next,
     what any pipeline sends over the boundary, activations there and errors back; added, what shifting delta sends
-    beside that. --json and stages.csv hold the exact numbers of all of it.
+    beside that: weights there and results back (the paper counts the weights alone). --json and stages.csv hold the
+    exact numbers of all of it, additional_bytes of a stage as the paper counts them.
 
     Measures of a schedule: period, the time of a mini-batch in the steady state; speedup, that of one processor over
     it; fill, until the first micro-batch is through, forward and back; drain, from the last F of the first layer to
@@ -84,7 +86,8 @@ def plan(source, compare, table, schedule, drawn, width, clock, files, as_json, 
     pairs = [(str(path), held(path, line)) for path in
              export(made, files, timeline=line, channels=command.channels_of(net), clock=number(clock))]  # fmt: skip
     compared = command.compared(made, graph) if compare else None
-    told = report_dict(made, net, warned, graph=graph, grows=stages_per_processor is None)
+    told = report_dict(made, net, warned, graph=graph, grows=stages_per_processor is None,
+                       sends=schedule is not None and bandwidth is not None)
     if as_json:
         extra = {} if compared is None else {"compare": compared.to_dict("records")}
         extra |= {"files": dict(pairs)} if pairs else {}
@@ -122,13 +125,15 @@ def _timeline(line, width):
 
 def _show_plan(made, told, compared, line, width, table):
     """A plan, and its timeline if there is one, for people."""
-    from lpkit.plan_command import one_line
+    from lpkit.display import counted
+    from lpkit.plan_command import idle, one_line
     from lpkit.plan_report import plan_table
 
-    head = f"{made.costs.name}: {made.planner.split()[0]}, {len(made.ends)} stages"
+    shared = line is not None and max(line.processors) < line.stages
+    rest = "" if shared else idle(made)
+    head = f"{made.costs.name}: {made.planner.split()[0]}, {counted(len(made.ends), 'stage')}{rest}"
     click.echo(head if table else f"{head}, {one_line(made)}")
     if table:
-        shared = line is not None and max(line.processors) < line.stages
         show(plan_table(made), False, foot=_summary(made, told, ", with one for each stage" * shared))
     if compared is not None:
         _show_comparison(made, compared)
@@ -153,6 +158,8 @@ def _show_timeline(line, width):
 
 def _summary(made, told, of=""):
     """What stands below the table of a plan."""
+    from lpkit.display import readable
+
     unit = made.costs.unit
     lines = [f"period {readable(made.period)} {unit}, speedup {float(made.speedup):.4g} over one processor{of}"]
     if made.certificate is not None:

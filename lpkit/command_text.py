@@ -5,7 +5,7 @@ import shutil
 
 import click
 
-__all__ = ["AS_JSON", "dump", "readable", "records", "show", "width"]
+__all__ = ["AS_JSON", "dump", "records", "show", "width"]
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
 
@@ -66,14 +66,3 @@ def dump(value):
     }
     """
     click.echo(json.dumps(value, indent=1, default=float))
-
-
-def readable(value):
-    """A number as text: whole ones with all their digits, others to six.
-
-    Examples
-    --------
-    >>> readable(13953910), readable(2.5)
-    ('13,953,910', '2.5')
-    """
-    return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.6g}"

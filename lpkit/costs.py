@@ -329,6 +329,8 @@ def _kept_grid(network, arrays, batches, layers, first_layer_delta, options):
 
 
 def _network(network):
+    if isinstance(network, str) and network.lower().endswith(".onnx"):
+        raise ValueError(f"network is {shown(network)}, the name of a file; give lp.read_onnx({shown(network)})")
     if isinstance(network, (str, Network)):
         return named_network(network) if isinstance(network, str) else network
     raise ValueError(f"network is {shown(network)}; it must be a Network or the name of a built-in one")
@@ -340,6 +342,9 @@ def _kept(network, layers):
         if (layers == "all" or not isinstance(layer.op, (Dense, MatMul)))
         and (layers != "main_path" or layer.on_longest_path)
     ]
+    if not kept and not network.layers:
+        raise ValueError(f"network {shown(network.name)} has no matrix product to cost: it has no convolution, "
+                         "no dense layer and no product of two tensors")
     if not kept:
         raise ValueError(f"network {shown(network.name)} has no layers of the kind {layers!r}; use layers 'all'")
     return kept

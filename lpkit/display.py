@@ -11,7 +11,7 @@ from numbers import Integral, Real
 
 import pandas as pd
 
-__all__ = ["Table", "cell", "engineering", "kilobytes"]
+__all__ = ["Table", "cell", "counted", "engineering", "kilobytes", "readable"]
 
 NARROWEST = 14  # characters that a wrapped column keeps
 
@@ -62,6 +62,30 @@ def kilobytes(value):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {unit}"
     return f"{value:.3g} B"
+
+
+def readable(value):
+    """A number as text: whole ones with all their digits, others to six digits or, if they are large, one decimal.
+
+    Examples
+    --------
+    >>> readable(13953910), readable(2.5), readable(26163804.6)
+    ('13,953,910', '2.5', '26,163,804.6')
+    """
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{float(value):,.1f}" if abs(value) >= 1e5 else f"{float(value):,.6g}"
+
+
+def counted(number, what):
+    """A number of things, the word in the plural unless there is one.
+
+    Examples
+    --------
+    >>> counted(1, "stage"), counted(4, "stage")
+    ('1 stage', '4 stages')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _wrapped(text, width):

@@ -71,7 +71,8 @@ def network(name, **options):
         raise unknown_name(name, "network", NETWORKS)
     taken = tuple(inspect.signature(_BUILT_IN[known]).parameters)
     for option in options:
-        choice(option, f"an option of {known}", taken)
+        if option not in taken:
+            raise unknown_name(option, "option", taken, said=f"{known} has no option {shown(option)}")
     return _BUILT_IN[known](**options)
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from lpkit.chains import check_processors, positive
 from lpkit.checks import shown, whole_number
+from lpkit.display import counted
 from lpkit.downsets import lattice
 from lpkit.graph_search import GraphTask, stages_within
 from lpkit.layer_graph import LayerGraph, members
@@ -211,9 +212,9 @@ class _Search:
             why = f"what cannot leave {self.graph.costs.layers[layer]} is done by one stage"
         units = saturation / self.given.unit
         floor = plan.period if saturation == period else plain(units) if costs.unit == "cycles" else float(units)
-        reached = f"from {stages} processors on nothing helps ({float(floor):.4g} {costs.unit})"
-        text = (f"{OVER_ALL} {len(self.lattice)} downsets: no plan of {processors} processors in any order of "
-                f"the layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
+        reached = f"from {counted(stages, 'processor')} on nothing helps ({float(floor):.4g} {costs.unit})"
+        text = (f"{OVER_ALL} {len(self.lattice)} downsets: no plan of {counted(processors, 'processor')} in any order "
+                f"of the layers beats {float(plan.period):.4g} {costs.unit}: {why}; {reached}")
         return Certificate(plan.period, plan.certificate.average_bound, floor, binding, stages, text)
 
 

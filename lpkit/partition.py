@@ -7,7 +7,8 @@ Source: LayerPipe (ICCAD 2021), section IV; PipeDream (SOSP 2019), section 3.1.
 
 from lpkit.algorithm1 import algorithm1
 from lpkit.chains import check_processors
-from lpkit.checks import choice
+from lpkit.checks import choice, shown
+from lpkit.costs import Costs
 from lpkit.optimal import optimal, straight
 from lpkit.plans import Certificate, Communication, Plan, check_plan, communication
 from lpkit.proofs import verify_optimal
@@ -87,7 +88,7 @@ def plan(costs, processors, planner="optimal", **options):
     Raises
     ------
     ValueError
-        If there is no such planner, or as the planner does.
+        If `costs` are no `Costs`, if there is no such planner, or as the planner does.
 
     Examples
     --------
@@ -95,4 +96,10 @@ def plan(costs, processors, planner="optimal", **options):
     >>> plan(Costs.from_times([4, 2, 2], 0, [0, 0, 2], unit="cycles"), 2, "pipedream").loads
     (4, 6)
     """
+    if not isinstance(costs, Costs):
+        name = shown(costs) if isinstance(costs, str) else "network"
+        raise ValueError(f"costs is {shown(costs)}; it must be the costs of its layers: give lp.costs({name})")
+    if planner == "optimal_graph":
+        raise ValueError("the planner 'optimal_graph' needs the graph of the layers; give "
+                         f"lp.optimal_graph(lp.layer_graph(network, costs), {shown(processors)})")
     return PLANNERS[choice(planner, "planner", tuple(PLANNERS))](costs, processors, **options)

@@ -2,17 +2,19 @@
 
 import inspect
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from lpkit.checks import choice, plain, whole_number
+from lpkit.display import readable
 from lpkit.interop.torch_shift_file import input_channels
 from lpkit.networks import Network
 from lpkit.optimal_graph import optimal_graph
 from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
-from lpkit.plan_options import ALL_PLANNERS, LIMITS, another, limits, number, whole
+from lpkit.plan_options import ALL_PLANNERS, LIMITS, another, limits, number, size, whole
 from lpkit.plan_order import has_orders
 from lpkit.plan_reader import read_plan
 from lpkit.schedule import SCHEDULES, schedule_named
@@ -20,7 +22,8 @@ from lpkit.schedule import schedule as schedule_of
 from lpkit.sources import graph_of, kind_of, layer_costs, network_of
 from lpkit.sweep import OPTIONS
 
-__all__ = ["channels_of", "compared", "is_plan", "one_line", "opened", "planned", "planned_of", "refuse_overwriting",
+__all__ = ["channels_of", "compared", "is_plan", "idle", "one_line", "opened", "planned",
+           "planned_of", "refuse_overwriting",
            "scheduled"]
 
 PROCESSORS, PLANNER = 4, "optimal"
@@ -151,7 +154,8 @@ WORDS = {"micro_batches": "micro-batches; leave the option out, or ask for more 
 
 def _read(option, value):
     """The value of an option of a schedule, from the text that was given."""
-    return {"bandwidth": number, "latency": number, "batches": whole, "micro_batches": whole}.get(option, plain)(value)
+    readers = {"bandwidth": partial(size, "bandwidth"), "latency": number, "batches": whole, "micro_batches": whole}
+    return readers.get(option, plain)(value)
 
 
 def _batches(plan, name, options):
@@ -188,8 +192,21 @@ def one_line(plan):
     >>> one_line(planned("sample4", processors="3"))
     "period 13,953,910 cycles, speedup 2.57 over one processor; layers 1-2 | 3 | 4; delta'' of 2"
     """
-    _, layers, period = repr(plan).splitlines()
-    return f"{period}; {layers}"
+    layers = repr(plan).splitlines()[1]
+    return (f"period {readable(plan.period)} {plan.costs.unit}, speedup {float(plan.speedup):.4g} over one processor; "
+            f"{layers}")
+
+
+def idle(plan):
+    """How many processors have nothing to do in a plan, in brackets; empty where all work.
+
+    Examples
+    --------
+    >>> idle(planned("vgg16", processors="14")), idle(planned("vgg16"))
+    (' (3 of 14 processors idle)', '')
+    """
+    left = plan.processors - (sum(plan.replicas) or len(plan.ends))
+    return f" ({left} of {plan.processors} processors idle)" if left else ""
 
 
 def opened(source, **choices):

@@ -13,11 +13,12 @@ from lpkit.partition import PLANNERS
 from lpkit.partition import plan as make
 from lpkit.sweep import OPTIONS
 
-__all__ = ["ALL_PLANNERS", "LIMITS", "another", "lacking", "limits", "number", "whole"]
+__all__ = ["ALL_PLANNERS", "LIMITS", "another", "lacking", "limits", "number", "size", "whole"]
 
 ALL_PLANNERS = PLANNERS | {"optimal_graph": optimal_graph}  # the last plans a graph of layers, the others costs
 
 LIMITS = ("memory", "bandwidth", "threshold", "granularity", "residual", "together", "speeds", "replicas")
+UNIT = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})? ?[kmgt]?i?b?(/s)?", re.IGNORECASE)  # 16GB, 4 MiB, ...
 NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?(/[0-9]{1,18})?")
 
 
@@ -120,7 +121,29 @@ def _read(name, value, costs):
     if name == "granularity":
         parts = [whole(part.strip()) for part in value.split(",")]
         return parts[0] if len(parts) == 1 else parts
-    return value if name in ("residual", "replicas") else number(value)
+    return value if name in ("residual", "replicas") else size(name, value)
+
+
+def size(name, value):
+    """A number of bytes as `number` reads it; one with a unit is refused here, where it can be said how to write it.
+
+    Raises
+    ------
+    ValueError
+        If there is a unit behind the number.
+
+    Examples
+    --------
+    >>> size("memory", "16e9")
+    16000000000
+    >>> size("memory", "16GB")
+    Traceback (most recent call last):
+    ...
+    ValueError: memory is '16GB'; it must be a number of bytes without a unit, such as 16e9
+    """
+    if isinstance(found := number(value), str) and UNIT.fullmatch(found):
+        raise ValueError(f"{name} is {shown(found)}; it must be a number of bytes without a unit, such as 16e9")
+    return found
 
 
 def _pair(text, costs):

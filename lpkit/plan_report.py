@@ -30,8 +30,9 @@ def plan_table(plan):
         Columns stage; layers, the first and the last by name; count of them; load in the unit of the costs, whole
         cycles; busy, the time of the stage over the period; shifted, the part of delta of named layers that the next
         stage computes; to next, bytes that any pipeline sends over that boundary, both ways; added, those that shifting
-        delta sends beside them. Where processors differ, after the load also processor and speed, or replicas, and the
-        time of the stage for a mini-batch.
+        delta sends beside them, weights there and results back (``"full"`` of `communication`; the paper counts the
+        weights alone). Where processors differ, after the load also processor and speed, or replicas, and the time of
+        the stage for a mini-batch.
 
     Examples
     --------
@@ -40,7 +41,7 @@ def plan_table(plan):
     >>> plan_table(made)[["layers", "busy", "shifted", "to next"]].values.tolist()[:2]
     [['conv1', '100 %', '28.2 % of conv1', '103 MB'], ['conv2', '100 %', '49.1 % of conv2', '51.4 MB']]
     """
-    traffic = communication(plan)
+    traffic = communication(plan, "full")
     sends = [(kilobytes(must), kilobytes(more) if more else "0") for must, more in
              zip(traffic.mandatory, traffic.additional)]
     return pd.DataFrame([
@@ -139,8 +140,10 @@ def _ordinal(number):
     return f"{number}{ending}"
 
 
-def assumptions(plan, network=None, given=()):
+def assumptions(plan, network=None, given=(), *, sends=False):
     """What the numbers of a plan rest on, a sentence each; first `given`, warnings of who read the network.
+
+    `sends` says that a schedule of the plan was given a bandwidth.
 
     Examples
     --------
@@ -153,10 +156,7 @@ def assumptions(plan, network=None, given=()):
     stages may keep any number of bytes: the plan was made without a memory
     """
     costs, found = plan.costs, list(given)
-    found += _of_work(costs, network) + _of_graph(plan)
-    if not plan.links and "bandwidth" not in dict(plan.options) and (len(plan.ends) > 1 or plan.replicas):
-        what = "links and all-reduces" if plan.replicas else "links"
-        found.append(f"{what} take no time in the plan, which was made without a bandwidth")
+    found += _of_work(costs, network) + _of_graph(plan) + _of_links(plan, sends)
     if "memory" not in dict(plan.options):
         found.append("stages may keep any number of bytes: the plan was made without a memory")
     return tuple(found)
@@ -192,10 +192,23 @@ def _names(costs, layers):
     return listed + (f" and {more} more" if more > 0 else "")
 
 
+def _of_links(plan, sends):
+    """What sends take in the plan, where there are any, and how that is not what they take in a schedule."""
+    cuts, told = len(plan.ends) > 1, plan.links or "bandwidth" in dict(plan.options)
+    if told:
+        return ["in the plan both ways of a boundary share one link (a cut takes twice its bytes over the bandwidth), "
+                "and shifting delta sends nothing; in a schedule each way has a link of its own, and what shifting "
+                "sends takes time too"] * cuts
+    what = "links and all-reduces" if plan.replicas else "links"
+    way = (" (--bandwidth times the sends of the schedule; to plan with it too, export a plan.json with it and "
+           "schedule that)" if sends else "")
+    return [f"{what} take no time in the plan, which was made without a bandwidth{way}"] * (cuts or bool(plan.replicas))
+
+
 def _of_graph(plan):
     """Assumptions on a network that is more than a chain."""
     costs = plan.costs
-    if is_chain(costs):
+    if is_chain(costs) or len(plan.ends) == 1:
         return []
     order = "the order of the plan" if plan.planner == "optimal_graph" else "their order"
     found = [f"the network branches: stages are runs of its layers in {order}, and a cut sends every tensor that is "
@@ -207,10 +220,11 @@ def _of_graph(plan):
     return found
 
 
-def report_dict(plan, network=None, given=(), *, graph=None, grows=True):
+def report_dict(plan, network=None, given=(), *, graph=None, grows=True, sends=False):
     """What a document says beside the plan: ``order`` of the layers, ``next``, None unless it `grows`, ``assumptions``.
 
-    `graph` is the `LayerGraph` behind the plan; without it nothing is known of other orders.
+    `graph` is the `LayerGraph` behind the plan; without it nothing is known of other orders. `sends` is that of
+    `assumptions`.
 
     Examples
     --------
@@ -220,4 +234,4 @@ def report_dict(plan, network=None, given=(), *, graph=None, grows=True):
     (True, 4)
     """
     return {"order": order_found(plan, graph), "next": next_processor(plan, graph) if grows else None,
-            "assumptions": list(assumptions(plan, network, given))}
+            "assumptions": list(assumptions(plan, network, given, sends=sends))}

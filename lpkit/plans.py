@@ -13,6 +13,7 @@ from functools import cached_property
 
 from lpkit.checks import choice, short, shown
 from lpkit.costs import Costs
+from lpkit.display import counted
 from lpkit.orders import plain
 from lpkit.unequal import parted, unequal_text, wrong_processors
 
@@ -104,7 +105,7 @@ class Plan:
     allreduce: tuple = ()
 
     def __repr__(self):
-        head = f"Plan {short(self.planner)} of {short(self.costs.name)} on {self.processors} processors"
+        head = f"Plan {short(self.planner)} of {short(self.costs.name)} on {counted(self.processors, 'processor')}"
         if problems := check_plan(self):
             return f"{head}\nwith ends {shown(self.ends)}; cannot be run: {problems[0]}"
         stages = " | ".join(f"{s.start}-{s[-1]}" if len(s) > 1 else f"{s.start}" if s else "none" for s in self.stages)

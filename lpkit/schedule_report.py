@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from lpkit.display import counted, readable
 from lpkit.plans import plain
 from lpkit.timeline_text import mini_batches
 
@@ -62,11 +63,11 @@ def spoken(timeline):
     sends take no time
     """
     found, count = measures(timeline), max(timeline.processors)
-    said = [None if found[name] is None else _said(found[name]) for name in TIMES]
+    said = [None if found[name] is None else readable(found[name]) for name in TIMES]
     period = "period none, too few mini-batches to tell" if said[0] is None else (
         f"period of a mini-batch {said[0]}, of a micro-batch {said[1]}; speedup {found['speedup']:.2f} of {count}")
-    lines = [f"{timeline.schedule}, {timeline.stages} stage{'s' * (timeline.stages > 1)} on {count} "
-             f"processor{'s' * (count > 1)}: {found['mini_batches']}; in {found['unit']}", period,
+    lines = [f"{timeline.schedule}, {counted(timeline.stages, 'stage')} on {counted(count, 'processor')}: "
+             f"{found['mini_batches']}; in {found['unit']}", period,
              f"fill {said[2]}, drain {said[3]}, latency of a mini-batch {said[4]}, makespan {said[5]}, "
              f"bubbles {found['bubble_share']:.1%}", _links(found)]  # fmt: skip
     return lines + ([] if timeline.fills in (True, None) else [
@@ -78,14 +79,10 @@ def _links(found):
     if found["latency_of_link"] is None:
         return "sends take no time"
     unit = "cycle" if found["unit"] == "cycles" else found["unit"]
-    rates = dict.fromkeys("without limit" if rate is None else f"{_said(rate)} bytes per {unit}"
+    rates = dict.fromkeys("without limit" if rate is None else f"{readable(rate)} bytes per {unit}"
                           for rate in found["bandwidth"])  # fmt: skip
-    latencies = dict.fromkeys(map(_said, found["latency_of_link"]))
+    latencies = dict.fromkeys(map(readable, found["latency_of_link"]))
     return f"sends take time: bandwidth {', '.join(rates)}; latency {', '.join(latencies)} {found['unit']}"
-
-
-def _said(value):
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:.6g}"
 
 
 def _each(values):

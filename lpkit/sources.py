@@ -94,8 +94,16 @@ def network_of(source, **choices):
     if kind == "name":
         return network(source, **{name: _whole(value, name) for name, value in given.items()})
     if kind == "onnx":
-        return read_onnx(source, **_of_onnx(**given))
+        try:
+            return read_onnx(source, **_of_onnx(**given))
+        except ValueError as error:
+            raise ValueError(_in_options(str(error))) from None
     return read_csv(source) if kind == "network" else None
+
+
+def _in_options(sentence):
+    """A sentence of `read_onnx` that asks for the size of a dimension, with the option that says it."""
+    return re.sub(r"dimensions=\{'([^']+)': (\d+)\}$", r"\g<0> (on the command line --dimension \1=\2)", sentence)
 
 
 def _of_onnx(dimension=(), batch_dimension="0", strict=False):

@@ -83,6 +83,9 @@ def as_array(array):
     >>> as_array("32x16")
     Array(rows=32, columns=16, dataflow='ws')
     """
+    if not isinstance(array, (Array, str)):
+        raise ValueError(f"array is {shown(array)}; it must be ROWSxCOLUMNS, such as '64x64', or an Array, such as "
+                         "lp.Array(64, 64)")
     return array if isinstance(array, Array) else Array.parse(array)
 
 

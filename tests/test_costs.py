@@ -8,7 +8,7 @@ import pytest
 
 from lpkit.costs import READINGS, Costs, Reading, bytes_of, costs, reading
 from lpkit.graph import Network, Node
-from lpkit.networks import Add, Conv, ConvTranspose, Dense, Flatten, network
+from lpkit.networks import Activation, Add, Conv, ConvTranspose, Dense, Flatten, network
 from lpkit.systolic import Array, cycles
 
 # LayerPipe Table II as far as it can be reconstructed: 32x32 ws, batch 32, the reading "closest"
@@ -166,6 +166,11 @@ def test_no_layer_of_a_kind():
         costs(net, layers="convolutions")
 
 
+def test_no_layer_at_all():
+    with pytest.raises(ValueError, match="^network 'relu' has no matrix product to cost"):
+        costs(Network("relu", (4, 1, 1), (Node("relu", Activation(), "input"),)))
+
+
 @pytest.mark.parametrize("option", ["delta", "G", "convention", "fold_overlap", "batching", "layers"])
 def test_unknown_options_name_the_known(option):
     with pytest.raises(ValueError, match=f"^{option} is 'nothing';.* Known: "):
@@ -179,6 +184,10 @@ def test_other_wrong_input():
         costs(5)
     with pytest.raises(ValueError, match="^array is 32; it must be ROWSxCOLUMNS"):
         costs("sample4", 32)
+    with pytest.raises(ValueError, match=r"^array is \(64, 64\); .* such as lp.Array\(64, 64\)"):
+        costs("sample4", (64, 64))
+    with pytest.raises(ValueError, match=r"^network is 'mine.onnx', .* give lp.read_onnx\('mine.onnx'\)"):
+        costs("mine.onnx")
     with pytest.raises(ValueError, match="^array is '32'; it must be ROWSxCOLUMNS"):
         costs("sample4", "32")
     with pytest.raises(ValueError, match="^batch is 0; it must be a whole number"):

@@ -152,9 +152,9 @@ def test_options_of_the_builtins():
 def test_options_by_name_are_those_of_the_function():
     assert network("VGG16", classes=10, size=32) == networks.vgg16(classes=10, size=32)
     assert network("gpt2", sequence=64) == networks.gpt2(sequence=64)
-    with pytest.raises(ValueError, match="an option of vgg16 is 'sequence'; Known: 'classes', 'size'"):
+    with pytest.raises(ValueError, match="vgg16 has no option 'sequence'; Known: 'classes', 'size'"):
         network("vgg16", sequence=128)
-    with pytest.raises(ValueError, match="an option of bert_base is 'sequenze'; did you mean 'sequence'"):
+    with pytest.raises(ValueError, match="bert_base has no option 'sequenze'; did you mean 'sequence'"):
         network("bert_base", sequenze=128)
 
 

@@ -454,6 +454,8 @@ def test_wrong_numbers_of_processors(planner, processors, message):
     (lambda: optimal(FOUR, 2, granularity=0), "granularity is 0; it must be a whole number from 1"),
     (lambda: communication(equal_layers(FOUR, 2), "half"), "accounting is 'half'; Known: 'paper', 'full'"),
     (lambda: Costs.from_times([], [], [], unit="cycles"), "there is no layer to cost"),
+    (lambda: plan("vgg16", 4), "costs is 'vgg16'; it must be the costs of its layers: give lp.costs('vgg16')"),
+    (lambda: plan(FOUR, 2, "optimal_graph"), "give lp.optimal_graph(lp.layer_graph(network, costs), 2)"),
 ])
 def test_other_wrong_arguments(call, message):
     with pytest.raises(ValueError) as error:

@@ -17,7 +17,8 @@ from lpkit.plan_options import another, limits, taken
 from lpkit.plan_report import assumptions, next_processor, plan_table
 from lpkit.systolic import Array
 
-CHAIN = Costs.from_times([4, 2, 2], 1, [0, 6, 1], ["a", "b:x", "c"], unit="cycles", weight_bytes=100, output_bytes=500)
+CHAIN = Costs.from_times([4, 2, 2], 1, [0, 6, 1], ["a", "b:x", "c"], unit="cycles", weight_bytes=100, input_bytes=500,
+                         output_bytes=500)
 
 
 @pytest.fixture
@@ -47,9 +48,9 @@ def answer(lpkit):
 
 def test_the_table_names_what_is_where():
     made = Plan("by hand", CHAIN, 2, ends=(2, 3), moved=((2, 1, 2, 3),))
-    assert check_plan(made) == ()
+    assert check_plan(made) == ()  # b:x moves half of its weights there, and half of its result back
     assert plan_table(made).values.tolist() == [
-        [1, "a - b:x", 2, 11, "100 %", "50 % of b:x", "1 kB", "50 B"], [2, "c", 1, 7, "63.6 %", "-", "", ""]]
+        [1, "a - b:x", 2, 11, "100 %", "50 % of b:x", "1 kB", "300 B"], [2, "c", 1, 7, "63.6 %", "-", "", ""]]
 
 
 def test_a_stage_without_a_layer_and_a_plan_without_work_have_rows_too():
@@ -194,6 +195,32 @@ def test_networks_that_branch():
     assert not any(word in " ".join(assumptions(kept, net)) for word in words)
 
 
+def test_a_plan_of_one_stage_has_no_cut():
+    net = network("resnet18")
+    found = " ".join(assumptions(plan(costs(net), 1), net))
+    assert "cut" not in found and "links" not in found and "memory never stalls" in found
+    assert "cut" not in " ".join(assumptions(optimal(costs(net), 1, bandwidth=1), net))
+
+
+def test_what_a_bandwidth_means_is_said(lpkit, answer):
+    one_way = "in the plan both ways of a boundary share one link (a cut takes twice its bytes over the bandwidth)"
+    around = "(--bandwidth times the sends of the schedule; to plan with it too, export a plan.json with it and"
+    words = "plan", "vgg11", "-P", 2
+    assert [one_way in lpkit(*words, *more)[1] for more in ((), ("--bandwidth", 64))] == [False, True]
+    scheduled = *words, "--schedule", "1f1b"
+    assert [around in lpkit(*scheduled, *more)[1] for more in ((), ("--bandwidth", 64))] == [False, True]
+    assert any(around in sentence for sentence in answer(*scheduled, "--bandwidth", 64)["assumptions"])
+
+
+def test_the_headline_counts_stages_and_processors_with_nothing_to_do(lpkit):
+    first = [lpkit("plan", "vgg11", "-P", P)[1].splitlines()[0] for P in (1, 2, 11)]
+    stages = len(plan(costs("vgg11"), 11).ends)
+    assert first[0].endswith(": optimal, 1 stage") and first[1].endswith(": optimal, 2 stages") and stages < 11
+    assert first[2].endswith(f": optimal, {stages} stages ({11 - stages} of 11 processors idle)")
+    assert "no plan of 1 processor beats" in lpkit("plan", "vgg11", "-P", 1)[1]
+    assert lpkit("plan", "vgg11", "-P", 4, "--replicas")[1].splitlines()[0].count("idle") == 0
+
+
 def test_layers_left_out_and_operations_that_take_no_time():
     net = network("resnet18")
     found = assumptions(plan(costs(net, layers="main_path"), 4), net)
@@ -262,6 +289,11 @@ def test_open_dimensions_are_given_by_name(lpkit, answer, images):
     found = answer("plan", images, "-P", 2, "--dimension", "side=32")
     assert found["layers"] == ["first", "second"] and any(", side=32" in text for text in found["assumptions"])
     assert found["total"] == costs(onnx_network(images, side=32), batch=32).total
+
+
+def test_a_size_that_is_missing_is_asked_for_as_an_option(lpkit, images):
+    status, _, err = lpkit("plan", images)
+    assert status == 2 and "dimensions={'side': 224} (on the command line --dimension side=224)" in err
 
 
 def onnx_network(path, **dimensions):
