@@ -16,7 +16,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lpkit.__main__ import main
 from lpkit.claims import read_claims, verdicts
 from lpkit.costs import READINGS, Costs, costs
 from lpkit.exports import export
@@ -76,30 +75,6 @@ def folder(tmp_path_factory):
     (path / "zeros.csv").write_bytes(b"a,b\n\0\0\0")
     (path / "empty.csv").touch()
     return path
-
-
-@pytest.fixture
-def lpkit(capsys, monkeypatch):
-    """Run the command in this process: (status, standard output, standard error)."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        capsys.readouterr()
-        status = main([str(a) for a in arguments])
-        return status, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def answer(lpkit):
-    """The JSON that a command prints when it succeeds."""
-    def read(*arguments):
-        status, out, err = lpkit(*arguments, "--json")
-        assert (status, err) == (0, "")
-        return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-    return read
 
 
 def layers_of(found):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from profile_cases import BRANCH, small
 
 from lpkit.interop.pipedream import (
     PROFILES,
@@ -91,21 +92,6 @@ def test_resnet50_has_one_layer_for_each_convolution_and_the_dense_one():
     assert chain.total == pytest.approx(443.4, abs=0.05)
     gains = [pipedream(chain, p).period / optimal(chain, p).period for p in range(2, 13)]
     assert 1.05 < max(gains) < 1.06
-
-
-def small(*operations):
-    return Graph("small", tuple(operations), "made up")
-
-
-BRANCH = small(
-    Operation("n1", "Input", 5, 0, 7, 0),
-    Operation("n2", "Conv2d(1)", 1, 4, 10, 100, ("n1",)),
-    Operation("n3", "ReLU", 1, 1, 10, 0, ("n2",)),
-    Operation("n4", "Conv2d(2)", 2, 6, 20, 200, ("n3",)),
-    Operation("n5", "BatchNorm2d", 1, 1, 20, 8, ("n4",)),
-    Operation("n6", "Add", 0, 0, 30, 0, ("n5", "n3")),
-    Operation("n7", "Linear", 3, 2, 40, 300, ("n6",)),
-)
 
 
 def test_costs_of_a_branch():

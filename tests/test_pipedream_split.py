@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from profile_cases import BRANCH
 
 from lpkit.interop.pipedream import PROFILES, Graph, Operation, read_profile, to_costs
 from lpkit.interop.pipedream_split import SPLITS, forward_gemm, layer_name
@@ -14,15 +15,6 @@ from lpkit.products import Gemm, gemms
 from lpkit.systolic import Array, cycles
 
 LONG = "z" * 5000
-BRANCH = Graph("small", (
-    Operation("n1", "Input", 5, 0, 7, 0),
-    Operation("n2", "Conv2d(1)", 1, 4, 10, 100, ("n1",)),
-    Operation("n3", "ReLU", 1, 1, 10, 0, ("n2",)),
-    Operation("n4", "Conv2d(2)", 2, 6, 20, 200, ("n3",)),
-    Operation("n5", "BatchNorm2d", 1, 1, 20, 8, ("n4",)),
-    Operation("n6", "Add", 0, 0, 30, 0, ("n5", "n3")),
-    Operation("n7", "Linear", 3, 2, 40, 300, ("n6",)),
-), "made up")  # fmt: skip
 
 
 def deltas(split, graph=BRANCH, **options):

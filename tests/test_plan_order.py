@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from lpkit.__main__ import main
 from lpkit.costs import Costs, costs
 from lpkit.interop import pipedream
 from lpkit.interop.pipedream_layers import profile_layers
@@ -23,29 +22,6 @@ from lpkit.sources import graph_of, layer_costs
 
 NODE = "node{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size=4000, parameter_size={}"
 FORK = [(1, 2), (2, 3), (1, 4), (4, 5), (3, 6), (5, 6)]
-
-
-@pytest.fixture
-def lpkit(capsys, monkeypatch):
-    """Run the command in this process: (status, standard output, standard error)."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        return status, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def answer(lpkit):
-    def read(*words):
-        status, out, err = lpkit(*words, "--json")
-        assert (status, err) == (0, "")
-        return json.loads(out)
-
-    return read
 
 
 @pytest.fixture(scope="module")

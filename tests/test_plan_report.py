@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lpkit.__main__ import main
 from lpkit.costs import Costs, costs
 from lpkit.interop import pipedream
 from lpkit.interop.scalesim_config import write_config
@@ -22,25 +21,9 @@ CHAIN = Costs.from_times([4, 2, 2], 1, [0, 6, 1], ["a", "b:x", "c"], unit="cycle
 
 
 @pytest.fixture
-def lpkit(capsys, monkeypatch):
-    """Run the command; (status, output, errors)."""
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def run(*words):
-        status = main(list(map(str, words)))
-        return status, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def answer(lpkit):
-    def read(*words):
-        status, out, err = lpkit(*words, "--json")
-        assert (status, err) == (0, ""), err
-        return json.loads(out)
-
-    return read
+def columns():
+    """Wide enough that no cell is wrapped."""
+    return 400
 
 
 # ---- the table
